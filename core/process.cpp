@@ -31,11 +31,11 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 constexpr std::chrono::milliseconds kTermGrace{2000};
 
-// First action of every child: from here on the child dies with its parent, has its channel at
-// kChildDescriptor, the default actions of SIGINT, SIGTERM, SIGPIPE and SIGCHLD, and no blocked
-// signals. Async-signal-safe calls only.
-void become_child(int channel, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+// First action of every child: from here on the child dies with its parent unless `end` is
+// by_itself, has its channel at kChildDescriptor, the default actions of SIGINT, SIGTERM, SIGPIPE
+// and SIGCHLD, and no blocked signals. Async-signal-safe calls only.
+void become_child(int channel, pid_t parent, ChildEnd end = ChildEnd::with_parent) {
+  if (end == ChildEnd::with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
   if (channel == kChildDescriptor) {
     fcntl(channel, F_SETFD, 0);
@@ -50,10 +50,11 @@ void become_child(int channel, pid_t parent) {
 
 // Runs in the child between fork and exec.
 [[noreturn]] void exec_child(const char* program, char* const* argv, char* const* environment,
-                             int channel, int error_pipe, pid_t parent, ChildGroup group) {
+                             int channel, int error_pipe, pid_t parent, ChildGroup group,
+                             ChildEnd end) {
   // The pipe moves away if it has the descriptor that the channel needs.
   if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
-  become_child(channel, parent);
+  become_child(channel, parent, end);
   if (group == ChildGroup::own) setpgid(0, 0);
   execve(program, argv, environment);
   const int reason = errno;
@@ -162,7 +163,7 @@ std::string ExitStatus::description() const {
 }
 
 ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
-                           ChildGroup group)
+                           ChildGroup group, ChildEnd end)
     : group_(group) {
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -178,7 +179,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   pid_ = fork();
   if (pid_ == 0) {
     exec_child(program.c_str(), argv.data(), environment.data(), sockets[1], errors[1], parent,
-               group);
+               group, end);
   }
   const int fork_error = errno;
   close(sockets[1]);

@@ -1,6 +1,7 @@
 // Child processes: the only code that forks. A child is a newly started program, a fork of a
 // waiting program (ForkServer), or a fork of this process at its current position. It dies with its
-// parent (also when the parent is killed with -9), and is reaped when its handle is destroyed.
+// parent (also when the parent is killed with -9; ChildEnd::by_itself does not), and is reaped when
+// its handle is destroyed.
 // Parent and child communicate over one socket pair, descriptor 3 in the child.
 #pragma once
 
@@ -35,16 +36,19 @@ class ForkServer;
 /// programs that the child starts.
 enum class ChildGroup : std::uint8_t { shared, own };
 
+/// End of a child whose parent is killed: with the parent, or by itself, whenever that is.
+enum class ChildEnd : std::uint8_t { with_parent, by_itself };
+
 /// Handle of a child process with its socket. One thread per handle. A moved-from handle may only
 /// be destroyed or assigned to. Signals to a child with a group of its own go to the whole group.
 class ChildProcess {
  public:
   /// Starts the executable at path `program` (PATH is not searched) with `arguments` (without
-  /// argv[0]), and blocks until it executes. The child dies with the calling thread. Throws an
-  /// environment Error if the program cannot be executed, or if the process, its socket or a pipe
-  /// cannot be made.
+  /// argv[0]), and blocks until it executes. The child dies with the calling thread, unless `end`
+  /// is by_itself. Throws an environment Error if the program cannot be executed, or if the
+  /// process, its socket or a pipe cannot be made.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
-               ChildGroup group = ChildGroup::shared);
+               ChildGroup group = ChildGroup::shared, ChildEnd end = ChildEnd::with_parent);
   /// Forks the server's program. The child dies with the thread that started the server. Throws an
   /// environment Error if the server is gone or cannot fork, or if no socket can be made.
   explicit ChildProcess(ForkServer& server);

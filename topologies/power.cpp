@@ -48,4 +48,27 @@ Watts gpu_limit(const Cluster& cluster, Watts site) {
   return {(machines - cluster.shape().host_power.value * cluster.nodes()) / cluster.gpus()};
 }
 
+WorkingPower::WorkingPower(const Cluster& cluster)
+    : gpus_(cluster.gpus() / cluster.shape().slices_per_gpu),
+      pue_(cluster.price().pue),
+      hosts_(cluster.shape().host_power.value * cluster.nodes()),
+      idle_(cluster.gpu_model().idle_power.value),
+      above_(most_above_idle(cluster.gpu_model())) {}
+
+Watts WorkingPower::total_power(double working, double clock) const {
+  return {pue_ * (hosts_ + idle_ * gpus_ + working * above_ * clock * clock * clock)};
+}
+
+std::uint32_t WorkingPower::gpus_within(Watts site, double clock) const {
+  // A limit that is that of a number of GPUs, up to rounding, leaves power for this number.
+  const double may = left_of(site) / (above_ * clock * clock * clock) * (1 + 1e-12);
+  return static_cast<std::uint32_t>(std::clamp(std::floor(may), 0.0, double(gpus_)));
+}
+
+double WorkingPower::shared_clock(double working, Watts site) const {
+  const double left = left_of(site), most = working * above_;
+  if (left >= most) return 1;
+  return left <= 0 ? 0 : std::cbrt(left / most);
+}
+
 }  // namespace orrery

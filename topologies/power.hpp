@@ -42,4 +42,38 @@ Watts full_power(const Cluster& cluster);
 /// included, draws at most `site`; the result may be below idle power.
 Watts gpu_limit(const Cluster& cluster, Watts site);
 
+/// Power of a cluster of which some GPUs work and the others are idle. Working GPUs count as if
+/// they computed products at once. For example, with 8 H100 and a host of 2.8 kW under 6.72 kW,
+/// five GPUs may work at full power at once, or eight at 87% of the clock.
+class WorkingPower {
+ public:
+  /// Constructs the power of no cluster.
+  WorkingPower() = default;
+  /// Copies the figures of the cluster.
+  explicit WorkingPower(const Cluster& cluster);
+
+  /// Returns true if idle power and full power of the cluster's GPUs are known.
+  bool is_known() const { return idle_ > 0 && above_ > 0; }
+  /// Returns the power of the cluster, hosts and site's overhead included, while `working` of its
+  /// GPUs work at `clock`.
+  Watts total_power(double working, double clock = 1) const;
+  /// Returns the number of GPUs that may work at `clock` at once, so that the cluster draws at most
+  /// `site`: at most all, 0 if `site` is not above the power of the idle cluster. Call only if
+  /// is_known().
+  std::uint32_t gpus_within(Watts site, double clock = 1) const;
+  /// Returns the clock of `working` GPUs that share the power which `site` leaves: at most 1, 0 if
+  /// `site` is not above the power of the idle cluster; 1 for no GPUs. Call only if is_known().
+  double shared_clock(double working, Watts site) const;
+  /// Returns the number of all GPUs.
+  std::uint32_t gpus() const { return gpus_; }
+
+ private:
+  /// Returns the power above that of the idle cluster, without the site's overhead.
+  double left_of(Watts site) const { return site.value / pue_ - hosts_ - idle_ * gpus_; }
+
+  std::uint32_t gpus_ = 0;
+  double pue_ = 1, hosts_ = 0;
+  double idle_ = 0, above_ = 0;  ///< watts of one GPU: idle, and at most above
+};
+
 }  // namespace orrery

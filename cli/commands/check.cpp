@@ -17,6 +17,7 @@
 #include "core/process.hpp"
 #include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
+#include "sim/replay/job_replay.hpp"
 #include "topologies/builder.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
@@ -72,8 +73,8 @@ std::vector<Error> check_replay(const std::string& text, const RunOptions& optio
     asked.file = options.file;
     replay = asked_for(asked, options.overrides);
     make_stack(replay);
-    make_placer(replay.placement());
-    cluster_of(replay);
+    if (!replay.placement().empty()) make_placer(replay.placement());
+    sim::check_power(replay);
     const JobLog log = load_log(replay, asked);
     fmt::print("{}: ok: replay of {} jobs in '{}'\n", options.file, log.jobs.size(),
                replay.trace());

@@ -206,6 +206,9 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   jobs->add_option("--gpu-kind", options->log.gpu_kind,
                    "only jobs that may have this kind of GPU, as the log names it")
       ->type_name("KIND");
+  jobs->add_option("--columns", options->log.columns,
+                   "columns of a log of sacct without a header, between commas")
+      ->type_name("NAMES");
   whole_number(*jobs->add_option("--gpus-per-node", options->log.gpus_per_node,
                                  "GPUs of each node, for a log of sacct that names nodes only"),
                1, 128)

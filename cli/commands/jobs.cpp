@@ -2,6 +2,7 @@
 // this process.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -26,7 +27,9 @@
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "sim/replay/job_replay.hpp"
+#include "sim/replay/job_results.hpp"
 #include "sim/replay/job_savings.hpp"
+#include "sim/replay/replay_change.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
@@ -45,8 +48,10 @@ struct JobsOptions : ReplayOptions {
   bool json = false, backtest = false;
 };
 
-/// Writes jobs.csv, series.csv, groups.csv and, if the replay has one, backtest.csv into `folder`.
-void write_tables(const std::filesystem::path& folder, const sim::JobTables& tables) {
+/// Writes jobs.csv, series.csv, groups.csv and, if the replay has them, backtest.csv and waits.csv
+/// into `folder`.
+void write_tables(const std::filesystem::path& folder, const JobsReport& report,
+                  const sim::JobTables& tables, const std::optional<sim::Saved>& saved) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
@@ -55,7 +60,8 @@ void write_tables(const std::filesystem::path& folder, const sim::JobTables& tab
   }
   write_file((folder / "jobs.csv").string(), tables.jobs);
   write_file((folder / "series.csv").string(), tables.series);
-  write_file((folder / "groups.csv").string(), tables.groups);
+  write_file((folder / "groups.csv").string(), sim::groups_csv(report));
+  if (saved) write_file((folder / "waits.csv").string(), sim::waits_csv(*saved));
   if (tables.backtest.empty()) return;
   write_file((folder / "backtest.csv").string(), sim::backtest_csv(tables.backtest));
 }
@@ -67,6 +73,7 @@ struct Variant {
   std::string label;     ///< policy and change
   std::string folder;    ///< folder of its files if the command has several replays
   bool chooses = false;  ///< true: the policy is the first of the choice
+  std::size_t base = 0;  ///< index of the variant of the same policy without a change
 };
 
 /// Returns the variants: each policy without a change, then each policy with each --what-if. The
@@ -82,10 +89,14 @@ std::vector<Variant> variants_of(const JobsOptions& given) {
     std::vector<std::string> policies = options.policies;
     if (policies.empty()) policies.push_back(replay.policy());
     if (!options.scheduler.empty()) policies = {kScheduler};
-    for (const std::string& policy : policies) {
-      replay.set_policy(policy);
-      const std::string label = change.empty() ? policy : policy + ", " + change;
-      variants.push_back({replay, change, label, policy + folder});
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      replay.set_policy(policies[i]);
+      const std::string label = change.empty() ? policies[i] : policies[i] + ", " + change;
+      variants.push_back({.replay = replay,
+                          .what_if = change,
+                          .label = label,
+                          .folder = policies[i] + folder,
+                          .base = i});
     }
   };
   add("", "");
@@ -120,17 +131,19 @@ JobsReport run_here(const JobReplay& replay, std::vector<TraceJob> log, Policy* 
   return sim::replay_jobs(std::move(log), replay, *policy, record, tables);
 }
 
-/// Report of a replay, and the rows of its backtest; empty without --out and --backtest.
-using Ran = std::pair<JobsReport, std::vector<sim::BacktestRow>>;
+/// Result of a replay.
+struct Ran {
+  sim::LogOutcome outcome;
+  sim::JobTables tables;  ///< texts and backtest only with --out and --backtest
+};
 
 Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<TraceJob> log,
             bool several) {
   const HostMeter meter;
-  sim::JobTables tables;
+  sim::JobTables tables{.has_texts = !options.out.empty() || options.backtest};
   const JobReplay& replay = variant.replay;
   const std::string record =
       several && !options.record.empty() ? options.record + "." + variant.folder : options.record;
-  sim::JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
   const bool elsewhere = is_elsewhere(variant);
   std::unique_ptr<Policy> policy;
   if (variant.chooses) {
@@ -145,36 +158,24 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
     policy = std::make_unique<BatsimPolicy>(
         BatsimPolicy::Options{.command = options.scheduler, .port = options.scheduler_port});
   }
-  JobsReport report = elsewhere ? run_elsewhere(replay, policy.get(), record, wanted)
-                                : run_here(replay, std::move(log), policy.get(), record, wanted);
-  if (!options.out.empty()) {
-    const std::filesystem::path folder(options.out);
-    write_tables(several ? folder / variant.folder : folder, tables);
-  }
+  JobsReport report = elsewhere ? run_elsewhere(replay, policy.get(), record, &tables)
+                                : run_here(replay, std::move(log), policy.get(), record, &tables);
   if (variant.chooses) report.set_policy(variant.label);
   if (!variant.what_if.empty()) report.set_what_if(variant.what_if);
   if (!elsewhere) meter.fill(*report.mutable_host());
-  return {std::move(report), std::move(tables.backtest)};
+  return {{.label = variant.label, .report = std::move(report), .jobs = std::move(tables.outcomes)},
+          std::move(tables)};
 }
 
-int missed_goals(const std::vector<JobsReport>& reports) {
+int missed_goals(const std::vector<ComparedReplay>& rows) {
   int code = 0;
-  for (const JobsReport& report : reports) {
+  for (const auto& [label, report, waits] : rows) {
     if (report.jobs_out() == report.jobs_in()) continue;
     fmt::print(stderr, "goal missed: {} of {} jobs never ran under {}\n",
                report.jobs_in() - report.jobs_out(), report.jobs_in(), report.policy());
     code = static_cast<int>(ErrorKind::goal_missed);
   }
   return code;
-}
-
-void show(const JobsOptions& options, const std::vector<Variant>& variants,
-          const std::vector<JobsReport>& reports, const JobsReport& recorded) {
-  if (options.json) return print_json(reports);
-  if (reports.size() == 1) return print_table(variants[0].replay, reports[0]);
-  std::vector<std::string> labels;
-  for (const Variant& each : variants) labels.push_back(each.label);
-  print_comparison(variants[0].replay, labels, reports, recorded);
 }
 
 /// Throws if a replay has simulated speed, or if the log has no start of any job.
@@ -195,30 +196,127 @@ void check_backtest(const std::vector<Variant>& variants, const JobsReport& reco
 /// Throws if options of the reading, which the simulator's process does not get, meet simulated
 /// speed.
 void check_reading(const JobsOptions& options, const std::vector<Variant>& variants) {
-  if (options.log.gpu_kind.empty()) return;
+  const bool has_kind = !options.log.gpu_kind.empty();
+  if (!has_kind && options.log.columns.empty()) return;
   if (std::none_of(variants.begin(), variants.end(), is_elsewhere)) return;
   throw Error(ErrorKind::usage,
-              "--gpu-kind: expected jobs of recorded speed, got simulated speed: write the log "
-              "with 'orrery import jobs LOG --gpu-kind KIND -o jobs.csv' and replay that file");
+              fmt::format("{0}: expected jobs of recorded speed, got simulated speed: write the "
+                          "log with 'orrery import jobs LOG {0} {1} -o jobs.csv' and replay that "
+                          "file",
+                          has_kind ? "--gpu-kind" : "--columns", has_kind ? "KIND" : "NAMES"));
+}
+
+/// Throws if replays with limits of power meet policies that do not know lost GPUs.
+void check_power(const JobsOptions& options, const std::vector<Variant>& variants) {
+  const bool forecasts = !options.choice.policies.empty();
+  if (!forecasts && options.scheduler.empty()) return;
+  if (std::none_of(variants.begin(), variants.end(),
+                   [](const Variant& each) { return each.replay.has_power(); })) {
+    return;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("{}: expected a replay without limits of power, which {}, found the key "
+                          "'power': leave one of both out",
+                          forecasts ? "--choose" : "--scheduler",
+                          forecasts ? "forecasts do not have" : "no message of Batsim tells"));
 }
 
 std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }
 
-/// Sets the savings of each report against the log's own outcome; against the first report, which
-/// then saves nothing, if the log has no outcome of the same number of jobs.
-void add_savings(const JobsOptions& options, const std::vector<Variant>& variants,
-                 const JobsReport& recorded, std::vector<JobsReport>& reports) {
-  const bool is_known =
-      recorded.jobs_completed() > 0 && recorded.jobs_completed() == reports[0].jobs_completed();
-  const sim::Reference reference{is_known ? std::string(kAsRecorded) : variants[0].label,
-                                 is_known ? recorded : reports[0]};
-  for (std::size_t i = is_known ? 0 : 1; i < reports.size(); ++i) {
-    const std::uint32_t gpus = gpus_of(variants[i].replay);
-    const bool equal = gpus == gpus_of(variants[0].replay);
-    auto saved = sim::savings(reports[i], reference, equal ? std::optional(gpus) : std::nullopt,
-                              options.usd_per_gpu_hour);
-    if (saved) *reports[i].mutable_savings() = std::move(*saved);
+/// Comparison of the replays of a command, with one another and with the log's own outcome.
+class Comparison {
+ public:
+  Comparison(const JobsOptions& options, const std::vector<Variant>& variants,
+             const std::vector<TraceJob>& log)
+      : options_(options),
+        variants_(variants),
+        jobs_(log),
+        recorded_(sim::recorded_outcome(log, gpus_of(variants.front().replay))) {}
+
+  const JobsReport& recorded() const { return recorded_.report; }
+  /// Adds the result of the next variant, and writes its tables.
+  void add(Ran ran, const TraceQuality& quality) {
+    const std::size_t index = rows_.size();
+    const Variant& variant = variants_[index];
+    JobsReport& report = ran.outcome.report;
+    *report.mutable_quality() = quality;
+    sim::set_recorded(recorded_.report, report);
+    if (!variant.what_if.empty()) {
+      report.set_same_schedule(report.schedule_digest() ==
+                               rows_[variant.base].report.schedule_digest());
+    }
+    std::optional<sim::Saved> saved = saved_by(ran.outcome, variant);
+    if (saved) *report.mutable_savings() = saved->savings;
+    if (!options_.out.empty()) {
+      const std::filesystem::path folder(options_.out);
+      write_tables(variants_.size() > 1 ? folder / variant.folder : folder, report, ran.tables,
+                   saved);
+    }
+    rows_.push_back({.label = variant.label,
+                     .report = report,
+                     .waits = saved ? std::move(saved->groups) : std::vector<sim::GroupWaits>{}});
+    if (index == 0) first_ = std::move(ran.outcome);
   }
+  std::vector<ComparedReplay>& rows() { return rows_; }
+  const std::vector<ComparedReplay>& rows() const { return rows_; }
+
+ private:
+  /// Returns the savings against the log's own outcome if it has an outcome of any job of this
+  /// replay; otherwise against the first replay.
+  std::optional<sim::Saved> saved_by(const sim::LogOutcome& outcome, const Variant& variant) const {
+    const std::uint32_t gpus = gpus_of(variant.replay);
+    const bool equal = gpus == gpus_of(variants_.front().replay);
+    const sim::SavingsTerms terms{.gpus = equal ? std::optional(gpus) : std::nullopt,
+                                  .usd_per_gpu_hour = options_.usd_per_gpu_hour};
+    if (auto saved = sim::savings(jobs_, outcome, recorded_, terms)) return saved;
+    if (rows_.empty()) return {};
+    return sim::savings(jobs_, outcome, first_, terms);
+  }
+
+  const JobsOptions& options_;
+  const std::vector<Variant>& variants_;
+  const sim::ComparedJobs jobs_;
+  const sim::LogOutcome recorded_;
+  sim::LogOutcome first_;
+  std::vector<ComparedReplay> rows_;
+};
+
+/// Removes the variants whose change has no effect on the replay of their policy, and returns a
+/// line about each, except for parameters of other policies. Throws a usage error for a change
+/// without effect on any replay.
+std::vector<std::string> drop_without_effect(std::vector<Variant>& variants,
+                                             const std::vector<TraceJob>& log) {
+  const sim::LogTraits traits = sim::log_traits(log);
+  std::map<std::string, std::size_t> kept;  // keyed by change
+  std::map<std::string, std::string> reasons;
+  std::vector<std::string> lines;
+  std::vector<Variant> effective;
+  for (const Variant& each : variants) {
+    if (each.what_if.empty()) {
+      effective.push_back(each);
+      continue;
+    }
+    std::size_t& count = kept[each.what_if];
+    const std::string reason =
+        sim::reason_without_effect(variants[each.base].replay, each.replay, traits);
+    if (reason.empty()) {
+      ++count;
+      effective.push_back(each);
+      continue;
+    }
+    reasons.try_emplace(each.what_if, reason);
+    const std::string first = each.what_if.substr(0, each.what_if.find_first_of(".="));
+    if (!is_policy(first)) lines.push_back(fmt::format("no row {}: {}", each.label, reason));
+  }
+  for (const auto& [change, count] : kept) {
+    if (count > 0) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("--what-if '{}': expected a key that changes the replay, found one "
+                            "without effect: {}",
+                            change, reasons.at(change)));
+  }
+  variants = std::move(effective);
+  return lines;
 }
 
 void show_health(const JobReplay& replay) {
@@ -273,40 +371,66 @@ void settle_slices(const JobsOptions& options, std::vector<Variant>& variants,
   }
 }
 
+/// Returns the replays of the command, complete, and adds lines about those left out.
+std::vector<Variant> complete_variants(const JobsOptions& options, const JobLog& log,
+                                       std::vector<Variant> variants,
+                                       std::vector<std::string>& remarks) {
+  add_slurm_rules(options, variants, log);
+  settle_slices(options, variants, log.jobs);
+  if (!options.choice.policies.empty()) use_known_estimates(variants, log.jobs);
+  for (const Variant& variant : variants) {
+    check_estimates(variant.replay, log.jobs);
+    warn_of_quotas(variant.replay, log.jobs);
+  }
+  remarks = drop_without_effect(variants, log.jobs);
+  return variants;
+}
+
+void show(const JobsOptions& options, const std::vector<Variant>& variants,
+          const Comparison& comparison, const std::vector<std::string>& remarks) {
+  const std::vector<ComparedReplay>& rows = comparison.rows();
+  if (options.json) {
+    std::vector<JobsReport> reports;
+    for (const ComparedReplay& each : rows) reports.push_back(each.report);
+    for (const std::string& line : remarks) fmt::print(stderr, "{}\n", line);
+    return print_json(reports);
+  }
+  if (rows.size() > 1) {
+    print_heading(variants[0].replay, rows[0].report);
+    return print_comparison(rows, comparison.recorded(), remarks);
+  }
+  print_replay(variants[0].replay, rows[0].report);
+  print_comparison(rows, comparison.recorded(), remarks);
+  print_group_tables(rows[0].report);
+}
+
 int jobs(const JobsOptions& options) {
   const HostMeter meter;
   options.choice.check_policies(options.policies);
   std::vector<Variant> variants = variants_of(options);
   check_reading(options, variants);
+  check_power(options, variants);
   JobLog log = load_log(variants[0].replay, options);
-  add_slurm_rules(options, variants, log);
-  settle_slices(options, variants, log.jobs);
-  if (!options.choice.policies.empty()) use_known_estimates(variants, log.jobs);
-  std::vector<JobsReport> reports;
+  std::vector<std::string> remarks;
+  variants = complete_variants(options, log, std::move(variants), remarks);
+  Comparison comparison(options, variants, log.jobs);
+  if (options.backtest) check_backtest(variants, comparison.recorded());
   std::vector<std::vector<sim::BacktestRow>> backtests;
   for (const Variant& variant : variants) {
-    check_estimates(variant.replay, log.jobs);
-    warn_of_quotas(variant.replay, log.jobs);
-  }
-  const JobsReport recorded = sim::recorded_outcome(log.jobs, gpus_of(variants[0].replay));
-  if (options.backtest) check_backtest(variants, recorded);
-  for (const Variant& variant : variants) {
-    const bool last = reports.size() + 1 == variants.size();  // saves a copy of a million jobs
-    auto [report, backtest] =
-        run_one(options, variant, last ? std::move(log.jobs) : log.jobs, variants.size() > 1);
-    *report.mutable_quality() = log.quality;
-    reports.push_back(std::move(report));
-    backtests.push_back(std::move(backtest));
+    const bool last = &variant == &variants.back();  // saves a copy of a million jobs
+    Ran ran = run_one(options, variant, last ? std::move(log.jobs) : log.jobs, variants.size() > 1);
+    backtests.push_back(ran.tables.backtest);
+    comparison.add(std::move(ran), log.quality);
   }
   // The time includes reading the log; a run elsewhere has reported its own time.
-  if (reports.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*reports[0].mutable_host());
-  add_savings(options, variants, recorded, reports);
-  show(options, variants, reports, recorded);
-  for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
+  JobsReport& first = comparison.rows().front().report;
+  if (variants.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*first.mutable_host());
+  show(options, variants, comparison, remarks);
+  for (std::size_t i = 0; options.backtest && i < backtests.size(); ++i) {
     print_backtest(variants[i].label, backtests[i]);
   }
   if (options.backtest) show_health(variants[0].replay);
-  return missed_goals(reports);
+  return missed_goals(comparison.rows());
 }
 
 void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
@@ -323,7 +447,9 @@ void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
       .add_flag("--backtest", options->backtest,
                 "compare waits with those of the log, by size and hour of the day")
       ->excludes("--json");
-  command.add_option("--out", options->out, "write tables: jobs.csv, series.csv, groups.csv")
+  command
+      .add_option("--out", options->out,
+                  "write tables: jobs.csv, series.csv, groups.csv, waits.csv")
       ->type_name("DIR");
   command
       .add_option("--what-if", options->what_if,

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include <malloc.h>
+
 #include <fmt/format.h>
 
 #include "cli/commands/commands.hpp"
@@ -74,7 +76,16 @@ void make_folder(const std::string& path) {
   }
 }
 
+/// Lets the allocator keep the memory of a row for the next one: by default it returns the top of
+/// the heap to the system after each row.
+void keep_memory() {
+  constexpr int kKept = 64 << 20, kAtOnce = 8 << 20;
+  mallopt(M_TRIM_THRESHOLD, kKept);
+  mallopt(M_TOP_PAD, kAtOnce);
+}
+
 int predict(const PredictOptions& options) {
+  keep_memory();
   const StackCatalog stacks = own_stacks(options.stacks);
   std::optional<SoftwareStack> own;
   if (!options.stack.empty()) own = load_own_stack(options.stack);

@@ -120,6 +120,7 @@ PreparedRun prepare_run(const ProgramOptions& options) {
                   .executable = {},
                   .policies = std::nullopt};
   Launch& launch = run.launch;
+  options.policies.require_policies();
   if (options.policies.has_policies()) {
     run.policies.emplace(options.policies, name_of(launch), launch.ranks);
   } else if (options.proof_steps > 0) {
@@ -161,11 +162,13 @@ int run_program(const ProgramOptions& options) {
     fmt::print(stderr, "orrery run: policies {} in mode {}\n", fmt::join(policies->names(), ", "),
                options.policies.operation.mode);
   }
-  const TemporaryFolder folder("orrery-snapshots");
+  TemporaryFolder folder("orrery-snapshots");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
                           .has_policies = options.policies.has_policies()};
   prove_first(run, options, attached);
+  attached.outlives_run = true;
+  folder.share_lock();
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +26,12 @@
 #include "live/slurm/slurm_cluster.hpp"
 #include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/worker.hpp"
 #include "policies/seam/drive.hpp"
 #include "policies/seam/static_policy.hpp"
 #include "sim/forecast/twin.hpp"
 #include "sim/replay/job_replay.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
@@ -38,7 +41,7 @@ namespace {
 struct TwinOptions {
   double every_s = 0, horizon_s = 24 * 3600;
   std::uint32_t samples = 24;
-  std::string out, goal = "wait";
+  std::string out, metrics, goal = "wait";
   std::vector<std::string> candidates;
   bool json = false;
 };
@@ -51,7 +54,7 @@ struct TwinTraceOptions : ReplayOptions {
 struct TwinClusterOptions {
   TwinOptions twin;
   std::vector<std::string> policies;
-  std::string placement = "per-node", metrics;
+  std::string placement = "per-node";
   double read_every_s = 1, for_s = 0;
 
   std::vector<std::string> all_policies() const { return joined(policies, twin.candidates); }
@@ -63,17 +66,6 @@ struct TwinSlurmOptions : TwinClusterOptions {
 };
 
 struct TwinKubernetesOptions : TwinClusterOptions, KubernetesAccess {};
-
-void show(const TwinOptions& options, const sim::Twin& twin, TwinRecord& record) {
-  const sim::TwinReport report = twin.report();
-  const DecisionTimes times = times_of(twin.forecast_times_s());
-  record.write_score(score_csv(report));
-  if (options.json) {
-    fmt::print("{}\n", twin_json(report, times).dump(2));
-  } else {
-    print_twin(report, times);
-  }
-}
 
 sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& replay,
                                 const std::vector<std::string>& policies) {
@@ -98,7 +90,135 @@ sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& repla
   return out;
 }
 
+// ---- the twin of a queue --------------------------------------------------------------------
+
+/// Twin of a queue with its output: lines, status, metrics and tables. The lines of forecasts begin
+/// with their instants: `clock` returns an instant as text.
+class QueueTwin {
+ public:
+  using Clock = std::string (*)(Nanos);
+
+  /// `inner`: policy of the queue. `chosen`: options of the twin without callbacks. All references
+  /// must outlive this object.
+  QueueTwin(Policy& inner, const TwinOptions& options, sim::Twin::Options chosen, Clock clock,
+            TwinStatus& status)
+      : options_(options),
+        clock_(clock),
+        status_(status),
+        record_(options.out, 0),
+        twin_(inner, connected(std::move(chosen))) {}
+
+  Policy& policy() { return twin_; }
+  /// Shows each forecast at once, and prints its line unless the output is JSON.
+  void show_at_once() { is_live_ = true; }
+  /// Writes status, metrics and tables after the newest forecast, if there is a newer one than in
+  /// the call before.
+  void show_figures() {
+    if (!std::exchange(has_news_, false)) return;
+    const sim::TwinReport report = twin_.report();
+    TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), newest_);
+    record_.write_now(figures.now);
+    record_.write_score(score_csv(report));
+    status_.show_figures(std::move(figures));
+  }
+  /// Shows the score at the end; `heading`: first line of the text.
+  void show_end(const std::string& heading) {
+    has_news_ = true;
+    show_figures();
+    status_.show_last();
+    const sim::TwinReport report = twin_.report();
+    const DecisionTimes times = times_of(twin_.forecast_times_s());
+    if (options_.json) {
+      fmt::print("{}\n", twin_json(report, times).dump(2));
+      return;
+    }
+    if (!heading.empty()) fmt::print("{}\n", heading);
+    print_twin(report, times);
+  }
+
+ private:
+  sim::Twin::Options connected(sim::Twin::Options out) {
+    out.at_choice = [this](const sim::PolicySwitch& choice) {
+      show_line(fmt::format("{} {}", clock_(choice.at), choice_text(choice)));
+    };
+    out.at_forecast = [this](const sim::QueueForecast& forecast) {
+      newest_ = forecast;
+      has_news_ = true;
+      show_line(forecast_line(forecast, clock_(forecast.made)));
+      record_.add_goals(forecast.made, goals_of(forecast));
+      if (is_live_) show_figures();
+    };
+    out.at_empty = [this] {
+      has_news_ = has_news_ || !newest_.jobs.empty();
+      newest_.jobs.clear();
+      if (is_live_) show_figures();
+    };
+    record_.connect_twin(out);
+    return out;
+  }
+  void show_line(const std::string& line) {
+    status_.add_line(line);
+    if (!is_live_ || options_.json) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
+  const TwinOptions& options_;
+  const Clock clock_;
+  TwinStatus& status_;
+  TwinRecord record_;
+  sim::QueueForecast newest_;
+  bool is_live_ = false, has_news_ = false;
+  sim::Twin twin_;
+};
+
+/// Policy that forwards to a twin, and shows its figures about once a second. observe() throws
+/// Interrupted once the twin is to end.
+class WatchedTwin : public Policy {
+ public:
+  /// Both must outlive this object.
+  WatchedTwin(QueueTwin& twin, TwinStatus& status) : twin_(twin), status_(status) {}
+
+  Needs needs() const override { return twin_.policy().needs(); }
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override {
+    twin_.policy().start(context, cluster, parameters);
+  }
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    twin_.policy().observe(context, seen, decisions);
+    if (status_.is_due()) twin_.show_figures();
+    if (status_.is_to_end()) throw Interrupted();
+  }
+  void save(Archive& archive) const override { twin_.policy().save(archive); }
+  void load(const Archive& archive) override { twin_.policy().load(archive); }
+  bool has_changed() const override { return twin_.policy().has_changed(); }
+
+ private:
+  QueueTwin& twin_;
+  TwinStatus& status_;
+};
+
 // ---- a job log ------------------------------------------------------------------------------
+
+std::string log_time(Nanos at) { return fmt::format("{:.0f} s:", to_seconds(at)); }
+
+/// Returns the line about the log's own outcome.
+std::string recorded_line(const JobsReport& recorded) {
+  if (recorded.jobs_completed() == 0) {
+    return fmt::format("{:<12}not known: the log has no starts of jobs", "as recorded");
+  }
+  return fmt::format("{:<12}{} jobs, mean wait {:.1f} s, mean JCT {:.1f} s", "as recorded",
+                     recorded.jobs_completed(), recorded.queue_mean_s(), recorded.jct_mean_s());
+}
+
+/// Returns the line about the replay; `ran`: nothing if the replay was stopped.
+std::string replay_line(const JobReplay& replay, const std::optional<JobsReport>& ran) {
+  const std::string of = fmt::format("{:<12}{} nodes x {} GPUs, {}", "cluster", replay.nodes(),
+                                     replay.gpus_per_node(), replay.policy());
+  if (!ran) return of + ", stopped before the end of the log";
+  return fmt::format("{}, {} jobs, mean wait {:.1f} s, mean JCT {:.1f} s", of, ran->jobs_in(),
+                     ran->queue_mean_s(), ran->jct_mean_s());
+}
 
 int twin_trace(const TwinTraceOptions& options) {
   if (!options.record.empty()) {
@@ -107,30 +227,34 @@ int twin_trace(const TwinTraceOptions& options) {
                 "or record with orrery jobs");
   }
   JobReplay replay = asked_for(options);
-  const std::vector<std::string> policies =
-      joined(options.policies.empty() ? std::vector<std::string>{replay.policy()}
-                                      : options.policies,
-             options.twin.candidates);
+  if (replay.has_power()) {
+    throw Error(ErrorKind::usage,
+                "power: expected a replay without limits of power, which forecasts do not have: "
+                "leave the key out, or replay with orrery jobs");
+  }
+  const std::vector<std::string> policies = joined(
+      options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies,
+      options.twin.candidates);
   JobLog log = load_log(replay, options);
   sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
   sim::Twin::Options chosen = twin_options(options.twin, replay, policies);
   replay = chosen.active;
   chosen.columns = sim::columns_of_log(log.jobs);
-  TwinRecord record(options.twin.out, 0);
-  record.connect_twin(chosen);
-  chosen.at_forecast = [&record](const sim::QueueForecast& forecast) {
-    record.add_goals(forecast.made, goals_of(forecast));
-  };
+  const StopSignals signals;
+  TwinStatus status("twin-jobs", options.twin.metrics, policies);
   const std::unique_ptr<Policy> policy = make_stack(replay);
-  sim::Twin twin(*policy, chosen);
-  const JobsReport ran = sim::replay_jobs(std::move(log.jobs), replay, twin);
-  if (!options.twin.json) {
-    fmt::print("{:<12}{} nodes x {} GPUs, {}, {} jobs, mean wait {:.1f} s, mean JCT {:.1f} s\n",
-               "cluster", replay.nodes(), replay.gpus_per_node(), replay.policy(), ran.jobs_in(),
-               ran.queue_mean_s(), ran.jct_mean_s());
+  QueueTwin twin(*policy, options.twin, std::move(chosen), log_time, status);
+  WatchedTwin watched(twin, status);
+  const JobsReport recorded =
+      sim::recorded_outcome(log.jobs, replay.nodes() * replay.gpus_per_node()).report;
+  std::optional<JobsReport> ran;
+  try {
+    ran = sim::replay_jobs(std::move(log.jobs), replay, watched);
+  } catch (const Interrupted&) {
+    status.add_line("the replay was stopped");
   }
-  show(options.twin, twin, record);
+  twin.show_end(replay_line(replay, ran) + "\n" + recorded_line(recorded));
   return 0;
 }
 
@@ -143,8 +267,7 @@ sim::JobColumns columns_of_row(const JobSpec& job) {
   return columns;
 }
 
-live::QueueCluster::Options reading_options(const TwinClusterOptions& options,
-                                            TwinStatus& status) {
+live::QueueCluster::Options reading_options(const TwinClusterOptions& options, TwinStatus& status) {
   const auto duration = [](double s) { return std::chrono::nanoseconds(to_nanos(s)); };
   live::QueueCluster::Options out;
   out.every = duration(options.read_every_s);
@@ -158,67 +281,6 @@ live::QueueCluster::Options reading_options(const TwinClusterOptions& options,
   return out;
 }
 
-/// Twin of the queue of a cluster with its output: lines, status, metrics and tables.
-class ClusterTwin {
- public:
-  ClusterTwin(const TwinClusterOptions& options, const JobReplay& replay, TwinStatus& status)
-      : options_(options),
-        status_(status),
-        record_(options.twin.out, 0),
-        twin_(observer_, connected_options(replay)) {}
-
-  /// Forecasts the queue until the run ends, and shows the score.
-  void follow(live::QueueCluster& cluster) {
-    Rng rng = policy_rng(0);
-    Context context{rng, {}};
-    drive(twin_, cluster, context);
-    show_figures();
-    status_.show_last();
-    show(options_.twin, twin_, record_);
-  }
-
- private:
-  sim::Twin::Options connected_options(const JobReplay& replay) {
-    sim::Twin::Options out = twin_options(options_.twin, replay, options_.all_policies());
-    out.columns = columns_of_row;
-    out.at_choice = [this](const sim::PolicySwitch& choice) {
-      show_line(fmt::format("{} {}", clock_time(choice.at), choice_text(choice)));
-    };
-    out.at_forecast = [this](const sim::QueueForecast& forecast) {
-      newest_ = forecast;
-      show_line(forecast_line(forecast, clock_time(forecast.made)));
-      record_.add_goals(forecast.made, goals_of(forecast));
-      show_figures();
-    };
-    out.at_empty = [this] {
-      newest_.jobs.clear();
-      show_figures();
-    };
-    record_.connect_twin(out);
-    return out;
-  }
-  void show_line(const std::string& line) {
-    status_.add_line(line);
-    if (options_.twin.json) return;
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  }
-  void show_figures() {
-    const sim::TwinReport report = twin_.report();
-    TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), newest_);
-    record_.write_now(figures.now);
-    record_.write_score(score_csv(report));
-    status_.show_figures(std::move(figures));
-  }
-
-  const TwinClusterOptions& options_;
-  TwinStatus& status_;
-  TwinRecord record_;
-  StaticPolicy observer_;  // the cluster's own scheduler decides
-  sim::QueueForecast newest_;
-  sim::Twin twin_;
-};
-
 /// Forecasts the queue of a cluster, in racks as live::describe_nodes(), until the run ends, and
 /// shows the score.
 int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluster,
@@ -226,14 +288,21 @@ int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluste
   JobReplay replay;
   live::describe_nodes(cluster.nodes(), nodes_per_rack, replay);
   replay.set_placement(options.placement);
-  ClusterTwin twin(options, replay, status);
-  twin.follow(cluster);
+  sim::Twin::Options chosen = twin_options(options.twin, replay, options.all_policies());
+  chosen.columns = columns_of_row;
+  StaticPolicy observer;  // the cluster's own scheduler decides
+  QueueTwin twin(observer, options.twin, std::move(chosen), clock_time, status);
+  twin.show_at_once();
+  Rng rng = policy_rng(0);
+  Context context{rng, {}};
+  drive(twin.policy(), cluster, context);
+  twin.show_end({});
   return 0;
 }
 
 int twin_slurm(const TwinSlurmOptions& options) {
   const StopSignals signals;
-  TwinStatus status("twin-slurm", options.metrics, options.all_policies());
+  TwinStatus status("twin-slurm", options.twin.metrics, options.all_policies());
   live::SlurmCluster::Options chosen{reading_options(options, status), {}};
   chosen.rules.partitions = {options.partitions.begin(), options.partitions.end()};
   chosen.rules.accounts = {options.accounts.begin(), options.accounts.end()};
@@ -246,7 +315,7 @@ int twin_slurm(const TwinSlurmOptions& options) {
 
 int twin_kubernetes(const TwinKubernetesOptions& options) {
   const StopSignals signals;
-  TwinStatus status("twin-kubernetes", options.metrics, options.all_policies());
+  TwinStatus status("twin-kubernetes", options.twin.metrics, options.all_policies());
   live::KubernetesCluster::Options chosen{reading_options(options, status)};
   chosen.acts = false;
   const auto adapter = live::start_adapter(options.adapter_program());
@@ -280,6 +349,10 @@ void declare_twin(CLI::App& command, TwinOptions& options) {
                              "goal of the choice among several policies, which is only reported"),
          sim::queue_goal_names())
       .capture_default_str();
+  command
+      .add_option("--metrics", options.metrics,
+                  "write metrics for Prometheus about once a second, or serve them at a socket")
+      ->type_name("FILE|unix:PATH");
   add_tables(command, options.out);
   command.add_flag("--json", options.json, "print one JSON object at the end");
 }
@@ -308,10 +381,6 @@ void declare_cluster(CLI::App& command, TwinClusterOptions& options, const char*
       *command.add_option("--for", options.for_s, "seconds of the run; without it until a signal"),
       0.1, 1e9)
       .type_name("S");
-  command
-      .add_option("--metrics", options.metrics,
-                  "write metrics for Prometheus about once a second, or serve them at a socket")
-      ->type_name("FILE|unix:PATH");
 }
 
 /// Declares an option that can be repeated.
@@ -322,13 +391,12 @@ CLI::Option* repeated(CLI::App& command, const char* name, std::vector<std::stri
 
 void add_twin_slurm(CLI::App& twins, Action& chosen) {
   const auto options = std::make_shared<TwinSlurmOptions>();
-  CLI::App* command = twins.add_subcommand(
-      "slurm", "beside the Slurm whose commands are in PATH; sends nothing");
+  CLI::App* command =
+      twins.add_subcommand("slurm", "beside the Slurm whose commands are in PATH; sends nothing");
   declare_cluster(*command, *options, "Slurm");
   repeated(*command, "--partition", options->partitions, "forecast the jobs of this partition",
            "P");
-  repeated(*command, "--account", options->accounts, "forecast the jobs of this account only",
-           "A");
+  repeated(*command, "--account", options->accounts, "forecast the jobs of this account only", "A");
   whole_number(*command->add_option("--lease", options->lease_s,
                                     "lease of orrery cluster slurm beside this command; a later "
                                     "begin time of a job counts as its user's"),
@@ -343,9 +411,10 @@ void add_twin_slurm(CLI::App& twins, Action& chosen) {
 
 void add_twin_kubernetes(CLI::App& twins, Action& chosen) {
   const auto options = std::make_shared<TwinKubernetesOptions>();
-  CLI::App* command = twins.add_subcommand(
-      "kubernetes", "beside a Kubernetes cluster, whose gangs wait as for orrery cluster "
-                    "kubernetes; writes nothing");
+  CLI::App* command =
+      twins.add_subcommand("kubernetes",
+                           "beside a Kubernetes cluster, whose gangs wait as for orrery cluster "
+                           "kubernetes; writes nothing");
   declare_cluster(*command, *options, "the cluster's scheduler");
   repeated(*command, "--namespace,--partition", options->namespaces,
            "forecast the gangs of this namespace; repeat for several", "NS")

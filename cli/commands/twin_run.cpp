@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -153,26 +154,30 @@ class RunFollower {
 
  private:
   bool read_log(const std::string& file) {
-    const sim::LogTail tail = sim::read_tail(file);
-    if (file == log_) check_end(log_, tail);
+    const bool grows = file != log_;
+    if (!grows && !std::exchange(is_checked_, true)) check_end(log_, sim::read_tail(file));
+    if (!course_) course_.emplace(file, cluster_);  // the file keeps its content under its new name
     // A forecast reads the log up to a call that a complete one follows.
-    for (; next_ < tail.newest && !status_.is_to_end(); next_ += every_) {
-      if (!tail.is_complete) next_ += (tail.newest - 1 - next_) / every_ * every_;
-      read_and_forecast(file, next_);
+    while (course_->has_call_after(next_) && !status_.is_to_end()) {
+      while (grows && course_->has_call_after(next_ + every_)) {
+        course_->course_at(next_);
+        next_ += every_;
+      }
+      const sim::RunCourse& course = course_->course_at(next_);
+      twin_.resolve_forecasts(course);
+      twin_.forecast_run(file, course);
+      next_ += every_;
     }
-    if (tail.is_complete) twin_.resolve_forecasts(sim::read_course(file, kNever, cluster_));
-    return tail.is_complete;
-  }
-  void read_and_forecast(const std::string& file, Nanos until) {
-    const sim::RunCourse course = sim::read_course(file, until, cluster_);
-    twin_.resolve_forecasts(course);
-    twin_.forecast_run(file, course);
+    if (course_->is_complete()) twin_.resolve_forecasts(course_->course_at(kNever));
+    return course_->is_complete();
   }
 
   const std::string log_;
   const Cluster& cluster_;
   const Nanos every_;
   Nanos next_;
+  std::optional<sim::RunCourseReader> course_;
+  bool is_checked_ = false;  ///< the finished log has an end
   sim::RunTwin& twin_;
   TwinStatus& status_;
 };

@@ -49,6 +49,17 @@ Topology machine_of(const live::MeasuredStep& measured, std::uint32_t ranks) {
   return topology;
 }
 
+/// Returns the first operation of a step through which no loss can be carried, because its data
+/// belongs to one rank; empty if there is none.
+std::string uncarried_operation(const RecordedStep& step) {
+  for (const RecordedOp& op : step.ops()) {
+    for (const char* const each : {"reduce_scatter", "all_to_all"}) {
+      if (op.collective() == each) return each;
+    }
+  }
+  return "";
+}
+
 std::string links_text(const live::MeasuredStep& measured) {
   if (!measured.links) return "no operation of a group: the links are placeholders";
   return fmt::format(
@@ -67,7 +78,10 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   scenario.set_description(origin.description);
   *scenario.mutable_cluster() = machine_of(measured, measured.step.ranks());
   scenario.set_elastic(true);
-  scenario.mutable_survival()->set_on_loss("go-on");  // tier T0, as without a policy
+  // Responses of `orrery run` without a policy: tier T0, or the end at a loss.
+  const bool ends = !uncarried_operation(measured.step).empty();
+  scenario.mutable_survival()->set_on_loss(ends ? "hold" : "go-on");
+  scenario.mutable_survival()->set_lost_work("dropped");
   scenario.mutable_run()->set_steps(100);
   std::string program = "trace: " + nlohmann::json(prefix.filename().string()).dump();
   if (!origin.command.empty()) program += ", command: " + nlohmann::json(origin.command).dump();
@@ -81,6 +95,7 @@ std::string summary(const live::MeasuredStep& measured) {
     collectives += op.collective().empty() ? 0 : 1;
     bytes += op.bytes();
   }
+  const std::string uncarried = uncarried_operation(measured.step);
   return fmt::format(
       "ranks        {}\n"
       "step         {:.2f} ms, mean of {} of {} steps\n"
@@ -88,12 +103,16 @@ std::string summary(const live::MeasuredStep& measured) {
       "input        {:.2f} ms\n"
       "exchange     {:.2f} ms beside that, {} operations of {:.2f} MiB\n"
       "links        {}\n"
-      "memory       {:.2f} GiB a rank at the peak\n",
+      "memory       {:.2f} GiB a rank at the peak\n"
+      "lost ranks   {}\n",
       measured.step.ranks(), measured.duration_s * 1e3, measured.used_steps, measured.seen_steps,
       measured.compute_s * 1e3, measured.step.micro_batches(),
       measured.step.micro_batches() == 1 ? "" : "es", measured.input_s * 1e3,
       measured.exchange_s * 1e3, collectives, bytes / (1 << 20), links_text(measured),
-      measured.step.peak_bytes() / (1 << 30));
+      measured.step.peak_bytes() / (1 << 30),
+      uncarried.empty()
+          ? "the others go on"
+          : fmt::format("end the program: {} is not carried through a loss", uncarried));
 }
 
 }  // namespace
@@ -118,8 +137,7 @@ void write_measured(const live::MeasuredStep& measured, const MeasuredOrigin& or
   fs::path prefix = out;
   prefix.replace_extension();
   write_recording(measured.step, prefix.string());
-  scenario.write_and_rename("# " + origin.comment + "\n" +
-                            scenario_text(measured, origin, prefix));
+  scenario.write_and_rename("# " + origin.comment + "\n" + scenario_text(measured, origin, prefix));
   fmt::print("{}", summary(measured));
 }
 

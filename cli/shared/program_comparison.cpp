@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/shared/program_report.hpp"
 #include "cli/shared/program_start.hpp"
 #include "cli/shared/user_program.hpp"
 #include "core/error.hpp"
@@ -130,6 +131,13 @@ Comparison compare_program(const ProgramCandidate& candidate) {
   if (!outcome.book.plain_reason().empty()) {
     throw Error(ErrorKind::environment,
                 "cannot compare: the program is not attached: " + outcome.book.plain_reason());
+  }
+  if (!outcome.refused.empty()) {
+    throw Error(ErrorKind::environment,
+                fmt::format("cannot compare: {} after {} steps: the loss ends the program; leave "
+                            "the fault out, or use a program of operations that a loss does not "
+                            "end",
+                            reason_of_end(outcome), outcome.book.steps()));
   }
   out.measured = measured_report(candidate, outcome);
   if (out.predicted.has_step_time_s() && out.measured.has_step_time_s()) return out;

@@ -27,7 +27,8 @@ ProgramCandidate load_program(const RunOptions& options, std::uint32_t ranks);
 
 /// Simulates the program, and runs its command for as many optimizer steps as the scenario says,
 /// with the ranks killed at the steps of its faults. Throws as run(); goal_missed if either world
-/// completes no step; an environment Error if the command cannot be started or attached.
+/// completes no step; an environment Error if the command cannot be started or attached, or if a
+/// loss ends it, with the name of the operation.
 Comparison compare_program(const ProgramCandidate& candidate);
 
 }  // namespace orrery::cli

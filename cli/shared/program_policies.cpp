@@ -174,9 +174,23 @@ void ProgramPolicyOptions::add(CLI::App& command) {
                                  "example"))
       .type_name("FILE");
   add_policy_option(command, policies);
+  const std::size_t others = command.get_options().size();
   operation.add(command, "static", 60);
   command.add_option("--record", record, "write the observation and decision log")
       ->type_name("LOG");
+  const std::vector<CLI::Option*> all = command.get_options();
+  about_decisions_.assign(all.begin() + static_cast<std::ptrdiff_t>(others), all.end());
+}
+
+void ProgramPolicyOptions::require_policies() const {
+  if (has_policies()) return;
+  for (const CLI::Option* option : about_decisions_) {
+    if (option->count() == 0) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: expected a policy whose decisions it is about (--policy, "
+                            "--scenario), found none; add one, or leave the option out",
+                            option->get_name()));
+  }
 }
 
 ProgramPolicies::ProgramPolicies(const ProgramPolicyOptions& options, const std::string& name,
@@ -232,16 +246,15 @@ std::vector<ParameterSet> ProgramPolicies::drain_parameters(ProgramStatus& statu
 
 PolicyMeter::Rules ProgramPolicies::meter_rules(live::ProgramBackend& backend) const {
   const char* const noun = names_.size() == 1 ? "policy" : "policies";
-  return {.timeout = request_.policy_timeout(),
-          .name = [text = fmt::format("the {} '{}'", noun, fmt::join(names_, "', '"))] {
-            return text;
+  return {
+      .timeout = request_.policy_timeout(),
+      .name = [text = fmt::format("the {} '{}'", noun, fmt::join(names_, "', '"))] { return text; },
+      .attend =
+          [&backend] {
+            backend.attend_ranks();
+            return false;
           },
-          .attend =
-              [&backend] {
-                backend.attend_ranks();
-                return false;
-              },
-          .pause_ms = 10};
+      .pause_ms = 10};
 }
 
 ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {

@@ -35,6 +35,12 @@ struct ProgramPolicyOptions {
   void add(CLI::App& command);
   /// Returns true if the program runs under policies.
   bool has_policies() const { return !scenario.empty() || !policies.empty(); }
+  /// Throws a usage error that names the first given option that has an effect on decisions only,
+  /// if the program runs without policies.
+  void require_policies() const;
+
+ private:
+  std::vector<const CLI::Option*> about_decisions_;  ///< options of this object that need a policy
 };
 
 /// Result of the policies of a program.

@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 
 volatile std::sig_atomic_t signal_seen = 0;
 
+/// Signals with which users end a run. SIGHUP: their terminal is closed.
+constexpr std::array<int, 4> kEndSignals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+
 /// Returns a TCP port that no process uses now. The program needs a port only if the process group
 /// cannot be attached, or if it opens a store of its own.
 int unused_port() {
@@ -43,13 +46,17 @@ SignalWatch::SignalWatch() {
   signal_seen = 0;
   struct sigaction action {};
   action.sa_handler = [](int number) { signal_seen = number; };
-  sigaction(SIGINT, &action, &interrupt_before_);
-  sigaction(SIGTERM, &action, &terminate_before_);
+  for (std::size_t at = 0; at < kEndSignals.size(); ++at) {
+    sigaction(kEndSignals[at], &action, &before_[at]);
+    const bool was_ignored = before_[at].sa_handler == SIG_IGN;
+    if (kEndSignals[at] == SIGHUP && was_ignored) sigaction(SIGHUP, &before_[at], nullptr);
+  }
 }
 
 SignalWatch::~SignalWatch() {
-  sigaction(SIGINT, &interrupt_before_, nullptr);
-  sigaction(SIGTERM, &terminate_before_, nullptr);
+  for (std::size_t at = 0; at < kEndSignals.size(); ++at) {
+    sigaction(kEndSignals[at], &before_[at], nullptr);
+  }
 }
 
 int drain_signal() {
@@ -100,6 +107,7 @@ void set_attachment(const AttachSettings& settings, const live::RankStart& start
                             {"replaces", start.is_replacement},
                             {"deals_data", settings.deals_data},
                             {"policies", settings.has_policies},
+                            {"outlives_run", settings.outlives_run},
                             {"profile_folder", settings.profile_folder},
                             {"profile_steps", settings.profile_steps},
                             {"proof",
@@ -124,8 +132,9 @@ live::RankStarter starter_of(const Launch& launch, const std::string& executable
   native_sources_folder();
   return [launch, executable, settings](const live::RankStart& start) {
     set_rank(settings, start);
+    const ChildEnd end = settings.outlives_run ? ChildEnd::by_itself : ChildEnd::with_parent;
     return live::StartedRank{ChildProcess(
-        executable, {launch.command.begin() + 1, launch.command.end()}, ChildGroup::own)};
+        executable, {launch.command.begin() + 1, launch.command.end()}, ChildGroup::own, end)};
   };
 }
 

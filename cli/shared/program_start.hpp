@@ -3,6 +3,7 @@
 // thread: the functions change the environment of this process, which the ranks inherit.
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,7 @@ struct AttachSettings {
   std::string snapshots;    ///< folder of the snapshots of this run
   bool deals_data = false;  ///< the examples of lost ranks go to the others
   bool has_policies = false;
+  bool outlives_run = false;        ///< ranks go on if this process is killed
   std::string profile_folder = {};  ///< folder of the ranks' profiles; empty: none
   std::uint32_t profile_steps = 0;  ///< steps of a profile
   bool weighs = true;               ///< shares weigh the gradients at the model's output
@@ -53,7 +55,8 @@ void set_rank(const AttachSettings& settings, const live::RankStart& start);
 live::RankStarter starter_of(const Launch& launch, const std::string& executable,
                              const AttachSettings& settings);
 
-/// Keeps the numbers of SIGINT and SIGTERM, in place of ending this process. One at a time.
+/// Keeps the numbers of SIGINT, SIGTERM, SIGQUIT and SIGHUP, in place of ending this process; an
+/// ignored SIGHUP (nohup) stays ignored. One at a time.
 class SignalWatch {
  public:
   SignalWatch();
@@ -62,8 +65,7 @@ class SignalWatch {
   SignalWatch& operator=(const SignalWatch&) = delete;
 
  private:
-  struct sigaction interrupt_before_ {
-  }, terminate_before_{};
+  std::array<struct sigaction, 4> before_{};
 };
 
 /// Returns the number of a signal since the last call; 0: none.

@@ -69,6 +69,14 @@ void take_topology(JobReplay& replay) {
   replay.set_gpus_per_node(replay.cluster().node().gpus_per_node());
 }
 
+/// Throws bad_input at `place` if the cluster has a file system.
+void refuse_storage(const Topology& cluster, const SourcePlace& place) {
+  if (!cluster.has_storage()) return;
+  throw Error(place,
+              "expected a cluster without a file system, because jobs of a log write and read no "
+              "bytes: remove the key; orrery simulate has the traffic of one training job");
+}
+
 /// Returns the replay that a YAML file describes; for a job log, a replay of the log with placement
 /// "count" and no other keys.
 JobReplay described(const std::string& file, Origin& origin) {
@@ -83,6 +91,7 @@ JobReplay described(const std::string& file, Origin& origin) {
   if (replay.has_conditions()) look_beside(file, *replay.mutable_conditions());
   if (!replay.has_cluster()) return replay;
   resolve(*replay.mutable_cluster(), origin.places, "cluster");
+  refuse_storage(replay.cluster(), origin.places.place_of("cluster.storage"));
   take_topology(replay);
   return replay;
 }
@@ -129,26 +138,23 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
                     "--policy {},{}",
                     text, fmt::join(options.policies, ","), text.substr(equals + 1)));
   }
+  if (key == "cluster.nodes") {
+    throw usage(
+        fmt::format("{} '{}': expected the key nodes, which the cluster's description "
+                    "follows: nodes={}",
+                    option, text, text.substr(equals + 1)));
+  }
+  if (first == "conditions" && key.substr(key.find('.') + 1).starts_with("power")) {
+    throw usage(fmt::format("{} '{}': expected the key power beside conditions, as in a scenario: "
+                            "{}",
+                            option, text, text.substr(key.find('.') + 1)));
+  }
   set_field(replay, key, text.substr(equals + 1), option);
-}
-
-/// Throws a usage error for a change of --what-if without effect on any replay.
-void refuse_without_effect(const JobReplay& replay, const std::string& text) {
-  const int field = field_of_replay(text.substr(0, text.find('=')));
-  const std::optional<EstimateKind> kind = find_named<EstimateKind>(replay.estimates());
-  const bool disturbed = kind == EstimateKind::disturbed;
-  const bool unread =
-      field == JobReplay::kTraceFieldNumber || field == JobReplay::kStrictFieldNumber;
-  const bool undrawn =
-      !disturbed && (field == JobReplay::kEstimateErrorFieldNumber ||
-                     (field == JobReplay::kSeedFieldNumber && !replay.has_conditions()));
-  if (!unread && !undrawn) return;
+  if (!replay.cluster().has_storage()) return;
   throw usage(
-      fmt::format("--what-if '{}': expected a key that changes the replay, found one "
-                  "without effect: {}",
-                  text,
-                  unread ? "the log is read once, before all replays"
-                         : "nothing is drawn; add --estimates disturbed"));
+      fmt::format("{} '{}': expected another key, found one without effect: jobs of a log write "
+                  "and read no bytes of a file system",
+                  option, text));
 }
 
 /// Returns the nodes with GPUs of an operator's list, of one kind of GPU if `kind` is not empty.
@@ -175,24 +181,39 @@ void add_node_kind(JobReplay& replay, const std::string& kind, std::uint32_t nod
   each.set_nodes(each.nodes() + nodes);
 }
 
+/// Throws the refusal of nodes of several sizes, with the options that choose one of them.
+[[noreturn]] void refuse_sizes(const std::string& file, const std::vector<NodeRecord>& listed) {
+  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
+  std::map<std::string, std::set<std::uint32_t>> sizes;  // keyed by kind
+  for (const NodeRecord& node : listed) {
+    ++nodes[node.gpus];
+    sizes[node.model].insert(node.gpus);
+  }
+  std::vector<std::string> found;
+  for (const auto& [gpus, count] : nodes) {
+    found.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
+  }
+  std::string remedy = fmt::format("replay the nodes of one size, for example with --nodes {} "
+                                   "--gpus-per-node {} in place of --cluster",
+                                   nodes.rbegin()->second, nodes.rbegin()->first);
+  for (const auto& [kind, each] : sizes) {
+    if (kind.empty() || each.size() > 1 || sizes.size() < 2) continue;
+    remedy += fmt::format(", or those of one kind and their jobs with --gpu-kind {}", kind);
+    break;
+  }
+  throw Error(SourcePlace{.file = file, .line_text = ""},
+              fmt::format("expected equal nodes, got {}: {}", fmt::join(found, ", "), remedy));
+}
+
 /// Sets the cluster from the operator's list of nodes. All nodes with GPUs, of the kind if one is
 /// requested, must have equally many. A single kind counts only if it is requested.
 void take_nodes(JobReplay& replay, const std::string& file, const std::string& kind) {
-  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
   const std::vector<NodeRecord> listed = gpu_nodes(file, kind);
-  for (const NodeRecord& node : listed) ++nodes[node.gpus];
-  if (nodes.size() > 1) {
-    std::vector<std::string> kinds;
-    for (const auto& [gpus, count] : nodes) {
-      kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
-    }
-    throw Error(SourcePlace{.file = file, .line_text = ""},
-                fmt::format("expected equal nodes, got {}: choose with --nodes and "
-                            "--gpus-per-node",
-                            fmt::join(kinds, ", ")));
+  for (const NodeRecord& node : listed) {
+    if (node.gpus != listed.front().gpus) refuse_sizes(file, listed);
   }
-  replay.set_nodes(nodes.begin()->second);
-  replay.set_gpus_per_node(nodes.begin()->first);
+  replay.set_nodes(static_cast<std::uint32_t>(listed.size()));
+  replay.set_gpus_per_node(listed.front().gpus);
   replay.clear_node_kinds();
   for (const NodeRecord& node : listed) add_node_kind(replay, node.model, 1);
   if (replay.node_kinds_size() == 1 && kind.empty()) replay.clear_node_kinds();
@@ -209,9 +230,10 @@ void take_node_kinds(JobReplay& replay, const std::vector<std::string>& kinds) {
     const char* const begin = colon == std::string::npos ? end : each.data() + colon + 1;
     const auto [stop, error] = std::from_chars(begin, end, nodes);
     if (colon == 0 || error != std::errc{} || stop != end || nodes < 1 || nodes > kMaxNodes) {
-      throw usage(fmt::format("--node-kinds: expected a kind of GPU and a number of nodes, such as "
-                              "A100:4, found '{}'",
-                              each));
+      throw usage(
+          fmt::format("--node-kinds: expected a kind of GPU and a number of nodes, such as "
+                      "A100:4, found '{}'",
+                      each));
     }
     add_node_kind(replay, each.substr(0, colon), nodes);
     sum += nodes;
@@ -225,6 +247,7 @@ void take_cluster(JobReplay& replay, const ReplayOptions& options) {
   Topology& topology = *replay.mutable_cluster();
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
+  refuse_storage(topology, places.place_of("storage"));
   take_topology(replay);
 }
 
@@ -253,6 +276,10 @@ void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& option
       .add_option("--gpu-kind", options->log.gpu_kind,
                   "only jobs that may have this kind of GPU, as the log names it")
       ->type_name("KIND");
+  command
+      .add_option("--columns", options->log.columns,
+                  "columns of a log of sacct without a header, between commas")
+      ->type_name("NAMES");
 }
 
 void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
@@ -298,10 +325,7 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   if (!options.placement.empty()) replay.set_placement(options.placement);
   take_conditions(replay, options, origin);
   for (const std::string& each : options.changes) change(replay, each, options, "--set");
-  for (const std::string& each : changes) {
-    change(replay, each, options, "--what-if");
-    refuse_without_effect(replay, each);
-  }
+  for (const std::string& each : changes) change(replay, each, options, "--what-if");
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
     throw usage(
         "expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
@@ -377,11 +401,10 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
                   "(CSV)")
       ->type_name("C.yaml|FILE");
   command
-      .add_option(
-          "--policy", options->policies,
-          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
-          "priority, gittins, finish-time-fairness, drf, max-min, multifactor, elastic, "
-          "FILE.py[:CLASS], or a program; several are compared")
+      .add_option("--policy", options->policies,
+                  "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
+                  "priority, gittins, finish-time-fairness, drf, max-min, multifactor, elastic, "
+                  "FILE.py[:CLASS], or a program; several are compared")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,
@@ -403,7 +426,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
   command
       .add_option("--set", options->changes,
                   "KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE: "
-                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}]")
+                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}], "
+                  "power.limits=[{share: 80%, from: 8 h, until: 20 h, every: 24 h}]")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   declare_estimates(command, options);

@@ -34,8 +34,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
 
 /// Returns the replay that the file describes, changed by the options and then by `changes`
 /// (KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE). Of several policies, the replay has
-/// the last. Throws a usage error if the cluster or the policy is missing, an option is not valid
-/// or one of `changes` has no effect, and bad_input for an invalid file or value.
+/// the last. Throws a usage error if the cluster or the policy is missing or an option is not
+/// valid, and bad_input for an invalid file or value.
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
 /// Returns the names of the cluster's nodes by number, if --cluster is an operator's list of nodes;

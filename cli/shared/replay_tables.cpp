@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "sim/replay/job_results.hpp"
 #include "traces/jobs/job_formats.hpp"
 #include "traces/report/report.hpp"
 #include "traces/scenario/replay_conditions.hpp"
@@ -16,7 +17,7 @@ namespace orrery::cli {
 namespace {
 
 void print_line(std::string_view what, const std::string& text) {
-  fmt::print("{:<16}{}\n", what, text);
+  fmt::print("{:<15} {}\n", what, text);
 }
 
 void print_quality(const TraceQuality& quality) {
@@ -60,13 +61,20 @@ std::string percent_of(bool known, double share) {
   return known ? fmt::format("{:.2f}%", 100 * share) : "not known";
 }
 
-void print_groups(std::string_view what, const auto& groups) {
+void print_group(std::string_view label, const JobGroup& group) {
+  fmt::print("{:<12}{:>9}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}\n", label, group.jobs(),
+             group.gpu_hours(), group.jct_mean_s(), group.jct_p50_s(), group.jct_p99_s(),
+             group.queue_mean_s());
+}
+
+/// Prints groups, each with a row of the log's own outcome below it if the log has one.
+void print_groups(std::string_view what, const auto& groups, const auto& recorded) {
   fmt::print("\n{:<12}{:>9}{:>14}{:>14}{:>14}{:>14}{:>14}\n", what, "jobs", "GPU-hours",
              "JCT mean s", "JCT median s", "JCT p99 s", "queue mean s");
   for (const JobGroup& group : groups) {
-    fmt::print("{:<12}{:>9}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}\n", group.key(),
-               group.jobs(), group.gpu_hours(), group.jct_mean_s(), group.jct_p50_s(),
-               group.jct_p99_s(), group.queue_mean_s());
+    print_group(group.key(), group);
+    const JobGroup* const log = sim::group_of(recorded, group.key());
+    if (log != nullptr) print_group(kAsRecorded, *log);
   }
 }
 
@@ -75,16 +83,36 @@ void print_conditions(const JobsReport& report) {
   print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
                                   "most {:.3f}",
                                   report.speed(), report.slowdown_mean(), report.slowdown_max()));
-  print_line("nodes down",
-             fmt::format("outages {}, losses of GPUs by jobs {}", grouped(report.outages()),
-                         grouped(report.jobs_struck())));
+  print_line("nodes down", fmt::format("outages {}, losses of GPUs by jobs {}",
+                                       grouped(report.outages()), grouped(report.jobs_struck())));
   print_line("lost", fmt::format("{:.1f} GPU-hours, of restarts and of work done again",
                                  report.lost_gpu_hours()));
 }
 
+/// Returns a power in kW, or in MW from 10 MW on.
+std::string power_text(double watts) {
+  return watts < 1e7 ? fmt::format("{:.1f} kW", watts / 1e3)
+                     : fmt::format("{:.2f} MW", watts / 1e6);
+}
+
+/// Prints energy, prices, and the limits of the power.
+void print_power(const JobsPower& power) {
+  std::string text = fmt::format("{:.3f} MWh, at most {}", power.energy_j() / 3.6e9,
+                                 power_text(power.highest_w()));
+  if (power.has_electricity_usd()) {
+    text += fmt::format(", {:.2f} USD of electricity", power.electricity_usd());
+  }
+  if (power.has_carbon_kg()) text += fmt::format(", {:.1f} kg CO2", power.carbon_kg());
+  print_line("energy", text);
+  if (power.spend().empty()) return;
+  print_line("power limits", fmt::format("lowest {}, spend: {}; pauses {}, {:.0f} s above a limit",
+                                         power_text(power.lowest_limit_w()), power.spend(),
+                                         grouped(power.pauses()), power.over_s()));
+}
+
 }  // namespace
 
-void print_table(const JobReplay& replay, const JobsReport& report) {
+void print_replay(const JobReplay& replay, const JobsReport& report) {
   print_line("trace", replay.trace());
   print_quality(report.quality());
   print_line("cluster", fmt::format("{} nodes x {} GPUs, {}, {} placement", replay.nodes(),
@@ -114,8 +142,15 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
   }
   print_line("estimates", told);
   if (report.has_speed()) print_conditions(report);
-  print_groups("GPUs", report.by_size());
-  if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
+  if (report.has_power()) print_power(report.power());
+}
+
+void print_group_tables(const JobsReport& report) {
+  if (report.jobs_completed() == 0) return;
+  print_groups("GPUs", report.by_size(), report.recorded().by_size());
+  if (report.by_vc_size() > 1) {
+    print_groups("cluster", report.by_vc(), report.recorded().by_vc());
+  }
 }
 
 namespace {
@@ -131,89 +166,176 @@ double hours_waited(const JobsReport& report) {
   return report.queue_mean_s() * static_cast<double>(report.jobs_completed()) / 3600;
 }
 
-/// Returns a line about the groups of jobs that wait less, and about those that wait longer.
-std::string who_waits(const JobsSavings& saved) {
+/// Returns the number of groups of one kind that wait less, or longer, and the one with most;
+/// empty if there is none.
+std::string count_waits(const std::vector<const sim::GroupWaits*>& groups, bool less) {
+  const sim::GroupWaits* most = nullptr;
+  int count = 0;
+  for (const sim::GroupWaits* const group : groups) {
+    const double by = less ? group->saved_mean_s() : -group->saved_mean_s();
+    if (by <= 0) continue;
+    ++count;
+    if (most == nullptr || by > std::abs(most->saved_mean_s())) most = group;
+  }
+  if (most == nullptr) return "";
+  return fmt::format("{} of {} wait {}, most {} ({:.2f} h a job)", count, groups.size(),
+                     less ? "less" : "longer", most->key, std::abs(most->saved_mean_s()) / 3600);
+}
+
+/// Returns a text about the groups of one kind that wait less, and about those that wait longer.
+std::string who_waits(const std::vector<const sim::GroupWaits*>& groups, std::string_view what) {
   std::vector<std::string> said;
   for (const bool less : {true, false}) {
-    const JobGroupSaving* most = nullptr;
-    int count = 0;
-    for (const JobGroupSaving& group : saved.groups()) {
-      const double by = less ? group.queue_mean_s() : -group.queue_mean_s();
-      if (by <= 0) continue;
-      ++count;
-      if (most == nullptr || by > std::abs(most->queue_mean_s())) most = &group;
-    }
-    if (most == nullptr) continue;
-    said.push_back(fmt::format("{} of {} groups of jobs wait {}, most {} ({:.2f} h a job)", count,
-                               saved.groups_size(), less ? "less" : "longer", most->key(),
-                               std::abs(most->queue_mean_s()) / 3600));
+    const std::string text = count_waits(groups, less);
+    if (!text.empty()) said.push_back(text);
   }
-  return said.empty() ? "no group of jobs waits less or longer"
-                      : fmt::format("{}", fmt::join(said, "; "));
+  return fmt::format(
+      "{}: {}", what,
+      said.empty() ? "none waits less or longer" : fmt::format("{}", fmt::join(said, "; ")));
+}
+
+std::vector<const sim::GroupWaits*> groups_by(const std::vector<sim::GroupWaits>& all,
+                                              sim::WaitsBy by) {
+  std::vector<const sim::GroupWaits*> groups;
+  for (const sim::GroupWaits& each : all) {
+    if (each.by == by && !each.key.empty()) groups.push_back(&each);
+  }
+  return groups;
+}
+
+/// Prints who waits less and longer: virtual clusters if there are several, else sizes; and users
+/// if there are several.
+void print_who_waits(const ComparedReplay& replay, std::size_t width) {
+  const auto line = [&](const std::string& label, const std::string& text) {
+    fmt::print("{:<{}} {}\n", label, width, text);
+  };
+  const auto clusters = groups_by(replay.waits, sim::WaitsBy::vc);
+  line(replay.label, clusters.size() > 1
+                         ? who_waits(clusters, "virtual clusters")
+                         : who_waits(groups_by(replay.waits, sim::WaitsBy::size), "sizes"));
+  const auto users = groups_by(replay.waits, sim::WaitsBy::user);
+  if (users.size() > 1) line("", who_waits(users, "users"));
 }
 
 /// Prints the waits in hours, and the savings of the reports that have any; nothing if none has.
-void print_savings(const std::vector<std::string>& labels, std::size_t width,
-                   const std::vector<JobsReport>& reports, const JobsReport& recorded) {
-  const auto told = std::find_if(reports.begin(), reports.end(),
-                                 [](const JobsReport& report) { return report.has_savings(); });
-  if (told == reports.end()) return;
-  const std::string& against = told->savings().against();
-  const bool is_priced = told->savings().has_usd();
+void print_savings(const std::vector<ComparedReplay>& rows, std::size_t width,
+                   const JobsReport& recorded) {
+  const auto told = std::find_if(rows.begin(), rows.end(), [](const ComparedReplay& each) {
+    return each.report.has_savings();
+  });
+  if (told == rows.end()) return;
+  const std::string& against = told->report.savings().against();
+  const bool is_priced = told->report.savings().has_queue_usd();
   fmt::print("\n{:<{}} {:>12}{:>14}{:>12}{:>14}{:>16}{}   (saved: against {})\n", "policy", width,
              "waited h", "waited GPU-h", "saved h", "saved GPU-h", "cluster GPU-h",
-             is_priced ? fmt::format("{:>14}", "saved USD") : "", against);
-  const auto row = [&](const std::string& label, const JobsReport& report) {
+             is_priced ? fmt::format("{:>14}{:>14}", "saved USD", "waiting USD") : "", against);
+  const auto row = [&](std::string_view label, const JobsReport& report) {
     std::string saved;
     if (report.has_savings()) {
       const JobsSavings& each = report.savings();
       saved = fmt::format("{:>12.1f}{:>14.1f}", each.queue_hours(), each.queue_gpu_hours());
       saved += each.has_cluster_gpu_hours() ? fmt::format("{:>16.1f}", each.cluster_gpu_hours())
                                             : fmt::format("{:>16}", "-");
-      if (is_priced)
+      if (is_priced) {
         saved += each.has_usd() ? fmt::format("{:>14.2f}", each.usd()) : fmt::format("{:>14}", "-");
+        saved += fmt::format("{:>14.2f}", each.queue_usd());
+      }
     }
     fmt::print("{:<{}} {:>12.1f}{:>14.1f}{}\n", label, width, hours_waited(report),
                report.queue_gpu_hours(), saved);
   };
-  for (std::size_t i = 0; i < reports.size(); ++i) row(labels[i], reports[i]);
-  if (recorded.jobs_completed() > 0) row(std::string(kAsRecorded), recorded);
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    if (reports[i].has_savings()) print_line(labels[i], who_waits(reports[i].savings()));
+  for (const ComparedReplay& each : rows) row(each.label, each.report);
+  if (recorded.jobs_completed() > 0) row(kAsRecorded, recorded);
+  for (const ComparedReplay& each : rows) {
+    if (!each.report.has_savings()) continue;
+    print_who_waits(each, width);
+    const std::string& own = each.report.savings().against();
+    if (own != against) fmt::print("{:<{}} saved: against {}\n", each.label, width, own);
   }
+}
+
+/// Prints energy, prices and pauses of the replays with power, if one of them has limits.
+void print_energy(const std::vector<ComparedReplay>& rows, std::size_t width) {
+  if (std::none_of(rows.begin(), rows.end(), [](const ComparedReplay& each) {
+        return !each.report.power().spend().empty();
+      })) {
+    return;
+  }
+  fmt::print("\n{:<{}} {:>12}{:>14}{:>12}{:>12}{:>10}{:>12}\n", "policy", width, "energy MWh",
+             "electr. USD", "CO2 kg", "highest kW", "pauses", "over s");
+  const auto cell = [](bool known, double value, int width_of, int digits) {
+    return known ? fmt::format("{:>{}.{}f}", value, width_of, digits)
+                 : fmt::format("{:>{}}", "-", width_of);
+  };
+  for (const ComparedReplay& each : rows) {
+    if (!each.report.has_power()) continue;
+    const JobsPower& power = each.report.power();
+    fmt::print("{:<{}} {:>12.3f}{}{}{:>12.1f}{}{}\n", each.label, width, power.energy_j() / 3.6e9,
+               cell(power.has_electricity_usd(), power.electricity_usd(), 14, 2),
+               cell(power.has_carbon_kg(), power.carbon_kg(), 12, 1), power.highest_w() / 1e3,
+               cell(power.has_pauses(), static_cast<double>(power.pauses()), 10, 0),
+               cell(power.has_over_s(), power.over_s(), 12, 0));
+  }
+}
+
+/// Prints a line if the rows are about different jobs: their numbers, and the numbers of jobs that
+/// savings are about.
+void print_job_sets(const std::vector<ComparedReplay>& rows, const JobsReport& recorded) {
+  std::vector<std::string> counts, common;
+  bool equal = true;
+  const auto count = [&](std::string_view label, const JobsReport& report) {
+    equal = equal && sim::have_same_jobs(report, rows[0].report);
+    counts.push_back(fmt::format("{} {}", label, report.jobs_completed()));
+  };
+  for (const ComparedReplay& each : rows) {
+    count(each.label, each.report);
+    if (!each.report.has_savings()) continue;
+    common.push_back(fmt::format("{} {}", each.label, each.report.savings().jobs()));
+  }
+  if (recorded.jobs_completed() > 0) count(kAsRecorded, recorded);
+  if (equal) return;
+  fmt::print("The rows are about different jobs: {}.", fmt::join(counts, ", "));
+  if (!common.empty()) {
+    fmt::print(" Savings are those of the jobs that both rows have: {}.", fmt::join(common, ", "));
+  }
+  fmt::print("\n");
 }
 
 }  // namespace
 
-void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
-                      const std::vector<JobsReport>& reports, const JobsReport& recorded) {
+void print_heading(const JobReplay& replay, const JobsReport& report) {
   print_line("trace", replay.trace());
-  print_quality(reports[0].quality());
+  print_quality(report.quality());
   print_line("cluster",
              fmt::format("{} nodes x {} GPUs, {} placement, estimates {}", replay.nodes(),
-                         replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
-  print_line("jobs",
-             fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
+                         replay.gpus_per_node(), replay.placement(), report.estimates()));
+  print_line("jobs", fmt::format("{} in, {} rejected", report.jobs_in(), report.jobs_rejected()));
+}
+
+void print_comparison(const std::vector<ComparedReplay>& rows, const JobsReport& recorded,
+                      const std::vector<std::string>& remarks) {
+  const bool is_known = recorded.jobs_completed() > 0;
   std::size_t width = 13;
-  for (const std::string& label : labels) width = std::max(width, label.size());
-  fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width, "JCT mean s",
-             "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %", "preemptions");
-  for (std::size_t i = 0; i < reports.size(); ++i) print_outcome(labels[i], width, reports[i]);
-  std::vector<std::string> counts;
-  bool equal = true;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    equal = equal && reports[i].jobs_completed() == reports[0].jobs_completed();
-    counts.push_back(fmt::format("{} {}", labels[i], reports[i].jobs_completed()));
+  for (const ComparedReplay& each : rows) width = std::max(width, each.label.size());
+  if (rows.size() > 1 || is_known) {
+    fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width,
+               "JCT mean s", "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %",
+               "preemptions");
+    for (const ComparedReplay& each : rows) print_outcome(each.label, width, each.report);
   }
-  if (recorded.jobs_completed() > 0) {
+  if (is_known) {
     print_outcome(std::string(kAsRecorded), width, recorded);
-    equal = equal && recorded.jobs_completed() == reports[0].jobs_completed();
-    counts.push_back(fmt::format("{} {}", kAsRecorded, recorded.jobs_completed()));
+  } else {
+    print_line(kAsRecorded, "not known: the log has no starts of jobs");
   }
-  if (!equal) {
-    fmt::print("The rows are about different jobs: {}.\n", fmt::join(counts, ", "));
+  print_job_sets(rows, recorded);
+  for (const ComparedReplay& each : rows) {
+    if (!each.report.same_schedule()) continue;
+    fmt::print("{}: no job starts or ends otherwise\n", each.label);
   }
-  print_savings(labels, width, reports, recorded);
+  for (const std::string& line : remarks) fmt::print("{}\n", line);
+  print_savings(rows, width, recorded);
+  if (rows.size() > 1) print_energy(rows, width);
 }
 
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/replay/backtest.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/jobs/node_health.hpp"
 #include "traces/report.pb.h"
@@ -17,15 +18,27 @@ namespace orrery::cli {
 /// Label of the log's own outcome.
 inline constexpr std::string_view kAsRecorded = "as recorded";
 
-/// Prints the report of one replay.
-void print_table(const JobReplay& replay, const JobsReport& report);
+/// Replay of a comparison.
+struct ComparedReplay {
+  std::string label;  ///< policy, and change
+  JobsReport report;
+  std::vector<sim::GroupWaits> waits;  ///< waits beside those that its savings are against
+};
 
-/// Prints one row for each report, with its label, and one for the log's own outcome, if known; a
-/// line below if the rows are about different jobs; then waits and savings in hours, if any report
-/// has savings. `reports` must not be empty. `replay`: the
-/// first replay.
-void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
-                      const std::vector<JobsReport>& reports, const JobsReport& recorded);
+/// Prints the report of one replay, without its groups.
+void print_replay(const JobReplay& replay, const JobsReport& report);
+/// Prints the groups of a report by size and by virtual cluster, each beside its group in the log's
+/// own outcome; nothing if no job completed.
+void print_group_tables(const JobsReport& report);
+
+/// Prints the log, the cluster and the number of jobs of several replays. `replay`, `report`: the
+/// first one.
+void print_heading(const JobReplay& replay, const JobsReport& report);
+/// Prints one row for each replay and one for the log's own outcome, or a line if the log has none;
+/// lines about different jobs, about changes without effect, and `remarks`; then waits and savings
+/// in hours, and who waits less, if any report has savings. `rows` must not be empty.
+void print_comparison(const std::vector<ComparedReplay>& rows, const JobsReport& recorded,
+                      const std::vector<std::string>& remarks);
 
 /// Prints replayed waits beside the waits of the log.
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows);

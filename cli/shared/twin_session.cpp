@@ -17,9 +17,8 @@ namespace orrery::cli {
 void add_tables(CLI::App& command, std::string& out) {
   command
       .add_option("--out", out,
-                  "write tables: forecasts.csv (each forecast beside its outcome), policies.csv "
-                  "(goals at each forecast), score.csv and, beside a cluster or run, now.csv "
-                  "(newest forecasts)")
+                  "write tables: forecasts.csv (forecasts beside their outcomes), policies.csv "
+                  "(goals at each forecast), score.csv and now.csv (newest forecasts)")
       ->type_name("DIR");
 }
 

@@ -33,6 +33,8 @@ class TwinStatus {
   void add_line(std::string what) { file_.add_line(live::since(began_), std::move(what)); }
   /// Shows these figures from now on.
   void show_figures(TwinFigures figures);
+  /// Returns true if the next is_to_end() publishes the status.
+  bool is_due() const { return file_.is_due(); }
   /// Refuses the orders that have arrived except that to stop, and publishes the status if this is
   /// due. Returns true if the twin is to end: by an order or a signal (StopSignals). Call many
   /// times a second.

@@ -68,6 +68,17 @@ TemporaryFolder::TemporaryFolder(const std::string& name, const fs::path& parent
                           made, why));
 }
 
+void TemporaryFolder::share_lock() {
+  // Child processes have their channels at low descriptors (core/process.hpp).
+  const int shared = fcntl(lock_, F_DUPFD, 64);
+  if (shared < 0) {
+    throw Error(ErrorKind::environment,
+                fmt::format("{}: cannot share the lock: {}", path_.string(), std::strerror(errno)));
+  }
+  close(lock_);
+  lock_ = shared;
+}
+
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);

@@ -25,10 +25,14 @@ class TemporaryFolder {
 
   /// Returns the path of a file in the folder.
   std::string path_of(const std::string& file) const { return (path_ / file).string(); }
+  /// Lets processes that are started from now on keep the folder locked: if this process is killed,
+  /// the folder stays until the last one has ended. Throws an environment Error if the system
+  /// refuses it.
+  void share_lock();
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;  ///< Descriptor of the folder, closed on exec: no child process keeps the lock.
+  int lock_ = -1;  ///< Descriptor of the folder, closed on exec until share_lock()
 };
 
 }  // namespace orrery

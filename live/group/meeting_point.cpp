@@ -1,5 +1,6 @@
 #include "live/group/meeting_point.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 #include "live/group/messages.hpp"
@@ -33,6 +34,14 @@ void MeetingPoint::handle_message(const Fields& fields) {
   }
 }
 
+void MeetingPoint::end_connection() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_gone_ = true;
+  join_.clear();
+  meeting_step_ = 0;
+  changed_.notify_all();
+}
+
 bool MeetingPoint::mark_step(std::uint64_t step) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (join_.empty()) {
@@ -58,7 +67,12 @@ void MeetingPoint::announce_arrival(const Fields& counts) {
 
 Fields MeetingPoint::wait_for_instruction() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !instructions_.empty(); });
+  changed_.wait(lock, [this] { return !instructions_.empty() || is_gone_; });
+  if (instructions_.empty()) {
+    if (!reached_.empty()) return message_of(MessageKind::resume);
+    throw std::runtime_error(
+        "expected to take the place of a lost rank, but `orrery run` has ended");
+  }
   Fields next = std::move(instructions_.front());
   instructions_.pop_front();
   return next;

@@ -27,6 +27,9 @@ class MeetingPoint {
   /// Handles a message of `orrery run`. Messages of other kinds are instructions for
   /// wait_for_instruction(). Throws std::exception if a number or a field is missing.
   void handle_message(const Fields& fields);
+  /// Records the end of the connection: ranks at a meeting continue, and later calls of mark_step()
+  /// return false.
+  void end_connection();
   /// Marks the end of step `step`. Returns false at once unless a meeting is being arranged; else
   /// blocks until its step is known. Returns true if this is the step of the meeting: the caller
   /// must call announce_arrival(), then wait_for_instruction() until that returns "resume".
@@ -36,7 +39,8 @@ class MeetingPoint {
   void announce_arrival(const Fields& counts);
   /// Blocks until the next instruction and returns it. "resume" has a second field if a process has
   /// joined. Instructions are those of the meeting at which the rank waits, or those of a process
-  /// that is to join.
+  /// that is to join. After the end of the connection returns "resume" at a meeting, and throws
+  /// std::runtime_error in a process that is to join.
   Fields wait_for_instruction();
 
  private:
@@ -47,6 +51,7 @@ class MeetingPoint {
   std::string join_;                             ///< number of the join; empty: no halt
   std::string reached_;  ///< number of the join at whose meeting the rank waits or waited last
   std::deque<Fields> instructions_;
+  bool is_gone_ = false;
 };
 
 }  // namespace orrery::live

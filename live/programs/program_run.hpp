@@ -1,6 +1,7 @@
 // Run of a user's program as ranks of this machine: watches the processes, tells the survivors of a
 // loss, keeps the store of their process groups. Used by `orrery run`, directly or under policies
-// (live/programs/policies). One thread; the ranks die with the thread that starts them.
+// (live/programs/policies). One thread. The starter of the ranks decides whether they outlive this
+// process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // Warm process of a user's program: a Python that has imported PyTorch and forks ranks
-// (python/orrery/programs/warming.py). Used by `orrery run`. One thread; the warm process and its
-// ranks die with the thread that starts them.
+// (python/orrery/programs/warming.py). Used by `orrery run`. One thread, with which the warm
+// process dies.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 #include "live/slurm/job_follower.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -18,13 +20,16 @@ constexpr std::int64_t kRestart_s = 10;
 
 /// Sorts jobs by submission: instant, then number of the job, then number of the task.
 void sort_by_submission(std::vector<SlurmJob>& jobs) {
-  using Key = std::tuple<std::int64_t, std::uint64_t, std::size_t, std::string>;
+  using Key = std::tuple<std::int64_t, std::uint64_t, std::size_t, std::string_view>;
   std::vector<std::pair<Key, std::size_t>> order;
   order.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::string& id = jobs[i].id;
-    order.emplace_back(Key(jobs[i].submit_s, std::stoull(id), id.size(), id), i);
+    std::uint64_t number = 0;
+    std::from_chars(id.data(), id.data() + id.size(), number);
+    order.emplace_back(Key(jobs[i].submit_s, number, id.size(), id), i);
   }
+  if (std::is_sorted(order.begin(), order.end())) return;
   std::sort(order.begin(), order.end());
   std::vector<SlurmJob> sorted;
   sorted.reserve(jobs.size());
@@ -95,14 +100,12 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   if (has_read_ && boot_s != boot_s_) restart_s_ = boot_s;
   boot_s_ = boot_s;
   sort_by_submission(jobs);
-  match_rows(jobs);
+  const KnownRows known = match_rows(jobs);
   leases_.read_rows(jobs);
-  const auto each = [&](const auto& act) {
-    for (const SlurmJob& row : jobs) {
-      if (const auto found = jobs_.find(row.id); found != jobs_.end()) act(found->second, row);
-    }
+  const auto each = [&known](const auto& act) {
+    for (const auto& [job, row] : known) act(*job, *row);
   };
-  adopt_nodes(jobs);
+  adopt_nodes(known);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { submit_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { place_job(job, row); });
@@ -121,45 +124,56 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
 }
 
 /// Begins to follow new jobs, and ends those that are missing or whose id belongs to another job.
-void JobFollower::match_rows(const Rows& rows) {
-  std::set<std::string> present;
+/// Returns all followed jobs of the reading.
+JobFollower::KnownRows JobFollower::match_rows(const Rows& rows) {
+  ++readings_;
+  KnownRows known;
+  known.reserve(rows.size());
   for (const SlurmJob& row : rows) {
-    const auto known = jobs_.find(row.id);
-    if (known == jobs_.end()) continue;
-    Tracked& job = known->second;
-    if (is_same_job(job.id, job.submit_s, job.restarts, row)) present.insert(row.id);
+    const auto found = jobs_.find(row.id);
+    Tracked* job = found == jobs_.end() ? nullptr : &found->second;
+    if (job != nullptr && !is_same_job(job->id, job->submit_s, job->restarts, row)) job = nullptr;
+    if (job != nullptr) job->reading = readings_;
+    known.emplace_back(job, &row);
   }
-  end_missing(present);
-  for (const SlurmJob& row : rows) {
-    if (jobs_.contains(row.id)) continue;
-    // A requeue moves the submission, and slurmctld may have lost the requeue as well.
-    const auto over = over_.lower_bound({row.id, row.submit_s});
-    if (row.phase == SlurmPhase::ended) continue;
-    if (over != over_.end() && over->first.first == row.id) {
-      // A job that waits has lost its start as well, and will run again.
-      const bool may_learn_end = row.phase != SlurmPhase::pending;
-      if (may_learn_end && now_s_ - over->second < kRestart_s) continue;
-      outlet_.report(fmt::format("job {} is {} again after its end: slurmctld has lost the end",
-                                 row.id, row.state));
-      over_.erase(over);
-    }
-    Tracked job{
-        .id = row.id, .submit_s = row.submit_s, .restarts = row.restarts, .user = row.user};
-    job.is_managed = is_chosen(rules_, row);
-    // A begin time beyond any lease is the user's.
-    const bool is_own = row.eligible_s > row.submit_s + rules_.lease_s + 2 &&
-                        (has_read_ || row.eligible_s > now_s_ + rules_.lease_s + 2);
-    if (is_own) job.not_before_s = row.eligible_s;
-    jobs_.emplace(row.id, std::move(job));
+  end_missing();
+  for (auto& [job, row] : known) {
+    if (job == nullptr) job = begin_job(*row);
   }
+  std::erase_if(known, [](const auto& each) { return each.first == nullptr; });
   std::erase_if(over_, [this](const auto& entry) { return now_s_ - entry.second > 86400; });
+  return known;
 }
 
-void JobFollower::end_missing(const std::set<std::string>& present) {
+/// Begins to follow the job of a row. Returns null for a job that has ended or is followed already.
+JobFollower::Tracked* JobFollower::begin_job(const SlurmJob& row) {
+  if (row.phase == SlurmPhase::ended) return nullptr;
+  // A requeue moves the submission, and slurmctld may have lost the requeue as well.
+  const auto over = over_.lower_bound({row.id, row.submit_s});
+  if (over != over_.end() && over->first.first == row.id) {
+    // A job that waits has lost its start as well, and will run again.
+    const bool may_learn_end = row.phase != SlurmPhase::pending;
+    if (may_learn_end && now_s_ - over->second < kRestart_s) return nullptr;
+    outlet_.report(fmt::format("job {} is {} again after its end: slurmctld has lost the end",
+                               row.id, row.state));
+    over_.erase(over);
+  }
+  Tracked job{.id = row.id, .submit_s = row.submit_s, .restarts = row.restarts, .user = row.user};
+  job.is_managed = is_chosen(rules_, row);
+  job.reading = readings_;
+  // A begin time beyond any lease is the user's.
+  const bool is_own = row.eligible_s > row.submit_s + rules_.lease_s + 2 &&
+                      (has_read_ || row.eligible_s > now_s_ + rules_.lease_s + 2);
+  if (is_own) job.not_before_s = row.eligible_s;
+  const auto [begun, is_new] = jobs_.emplace(row.id, std::move(job));
+  return is_new ? &begun->second : nullptr;
+}
+
+void JobFollower::end_missing() {
   std::vector<std::string> missing;
   bool is_shown = false;
   for (const auto& [id, job] : jobs_) {
-    if (present.contains(id)) continue;
+    if (job.reading == readings_) continue;
     missing.push_back(id);
     is_shown = is_shown || job.stage != Stage::unseen;
   }
@@ -184,18 +198,16 @@ void JobFollower::end_missing(const std::set<std::string>& present) {
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
 /// earlier one that has stopped, or the user's. A job that has run since an earlier controller
 /// ordered it, and was requeued, still has the nodes of that order.
-void JobFollower::adopt_nodes(const Rows& rows) {
+void JobFollower::adopt_nodes(const KnownRows& rows) {
   if (!rules_.acts) return;
   std::vector<std::pair<Tracked*, const SlurmJob*>> open;
   std::vector<std::string> ids;
-  for (const SlurmJob& row : rows) {
-    const auto found = jobs_.find(row.id);
-    if (found == jobs_.end() || row.phase != SlurmPhase::pending) continue;
-    Tracked& job = found->second;
-    const bool is_known = job.has_our_nodes || job.stage == Stage::ordered;
-    if (!job.is_managed || row.required_nodes.empty() || is_known) continue;
-    open.emplace_back(&job, &row);
-    ids.push_back(row.id);
+  for (const auto& [job, row] : rows) {
+    if (row->phase != SlurmPhase::pending) continue;
+    const bool is_known = job->has_our_nodes || job->stage == Stage::ordered;
+    if (!job->is_managed || row->required_nodes.empty() || is_known) continue;
+    open.emplace_back(job, row);
+    ids.push_back(row->id);
   }
   if (open.empty()) return;
   const std::map<std::string, std::string> owners = outlet_.find_owners(ids);

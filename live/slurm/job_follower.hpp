@@ -69,13 +69,17 @@ class JobFollower {
     std::int64_t leaving_since_s = 0;
     std::uint32_t failures = 0;  ///< orders that Slurm did not carry out
     bool has_our_nodes = false;  ///< its required nodes are those of an order
+    std::uint64_t reading = 0;   ///< newest reading that showed the job
   };
   using Rows = std::vector<SlurmJob>;
+  /// Followed jobs of a reading with their rows, in the order of the rows.
+  using KnownRows = std::vector<std::pair<Tracked*, const SlurmJob*>>;
 
   bool is_ready(const Tracked& job, const SlurmJob& row) const;
-  void match_rows(const Rows& rows);
-  void end_missing(const std::set<std::string>& present);
-  void adopt_nodes(const Rows& rows);
+  KnownRows match_rows(const Rows& rows);
+  Tracked* begin_job(const SlurmJob& row);
+  void end_missing();
+  void adopt_nodes(const KnownRows& rows);
   void adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner);
   void leave_foreign(Tracked& job, const std::string& owner);
   void end_or_stop(Tracked& job, const SlurmJob& row);
@@ -98,6 +102,7 @@ class JobFollower {
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;
   std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none
+  std::uint64_t readings_ = 0;
   bool has_read_ = false;
 };
 

@@ -106,6 +106,11 @@ ProgramEpoch ProgramControl::epoch() {
   return epoch_;
 }
 
+bool ProgramControl::has_epoch() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return has_epoch_;
+}
+
 void ProgramControl::confirm_leavers() {
   const DoneCounts done = done_counts_();
   std::vector<std::string> confirmed;
@@ -162,10 +167,12 @@ void ProgramControl::run_connection() {
     while (const auto fields = reader.next_frame()) handle_frame(*fields);
   }
   reports_.close_reports();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_gone_ = true;
+    changed_.notify_all();
+  }
   others_({});
-  const std::lock_guard<std::mutex> lock(mutex_);
-  is_gone_ = true;
-  changed_.notify_all();
 }
 
 void ProgramControl::handle_frame(const Fields& fields) {

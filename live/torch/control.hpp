@@ -31,11 +31,11 @@ class ProgramControl {
  public:
   /// Sends the hello of `rank` over the socket `descriptor` and starts the thread. `heard` receives
   /// every announced epoch and `others` all messages about joins and plans
-  /// (live/group/meeting_point.hpp, live/group/step_plans.hpp), at the end of the connection one
-  /// without fields, on that thread; `done_counts` returns the counts of this rank's groups, and is
-  /// called on that thread and by confirm_leavers() and leave_run(). `addresses` returns those that
-  /// this rank's groups have now (address_of_group()), on that thread: sockets of their earlier
-  /// ones are shut.
+  /// (live/group/meeting_point.hpp, live/group/step_plans.hpp), at the end of the connection, as
+  /// the last call, one without fields, on that thread; `done_counts` returns the counts of this
+  /// rank's groups, and is called on that thread and by confirm_leavers() and leave_run().
+  /// `addresses` returns those that this rank's groups have now (address_of_group()), on that
+  /// thread: sockets of their earlier ones are shut.
   ProgramControl(int descriptor, std::size_t rank, std::function<void(const ProgramEpoch&)> heard,
                  std::function<void(const Fields&)> others,
                  std::function<DoneCounts()> done_counts, std::function<Addresses()> addresses);
@@ -50,6 +50,8 @@ class ProgramControl {
   /// Returns the newest epoch. Blocks until the first one is known; returns epoch 0 without members
   /// if the connection ends before.
   ProgramEpoch epoch();
+  /// Returns true once an epoch is known. Does not block.
+  bool has_epoch();
   /// Answers the ranks that wait to leave and whose counts this rank has reached by now.
   void confirm_leavers();
   /// Blocks until no other member needs a result of this rank any more, or `orrery run` is gone.

@@ -1,5 +1,7 @@
 #include "live/torch/group_worker.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -7,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "live/group/process_state.hpp"
 #include "live/group/virtual_ranks.hpp"
 #include "live/torch/tensor_sums.hpp"
 
@@ -18,6 +21,8 @@ constexpr int kMaxFailures = 3;
 /// Pause between two questions whether work on a device has ended, once kAwake has passed.
 constexpr std::chrono::microseconds kPoll{20};
 constexpr std::chrono::milliseconds kAwake{1};
+/// Longest time from the failure of a connection to the announcement of the loss that explains it.
+constexpr std::chrono::seconds kLossNotice{5};
 
 c10d::BroadcastOptions broadcast_from(std::size_t root) {
   c10d::BroadcastOptions options;
@@ -116,6 +121,19 @@ bool GroupWorker::is_settled() {
   return member_.is_settled();
 }
 
+std::string GroupWorker::stranded_operation() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool lacks_member =
+      !std::all_of(view_.processes.begin(), view_.processes.end(), is_running);
+  if (!member_.is_broken() && !(member_.has_operation() && lacks_member)) return "";
+  return member_.has_operation() ? current_->name : "the connection of a group";
+}
+
+std::vector<int64_t> GroupWorker::processes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return view_.processes;
+}
+
 bool GroupWorker::is_newest(std::uint64_t epoch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return member_.epoch() == epoch;
@@ -128,6 +146,13 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   report_sharded(member_, place_.key, control_, lock);
   changed_.wait(lock, [this] { return member_.is_settled(); });
   return view_.inner;
+}
+
+void GroupWorker::wait_if_refused() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_refused = [this] { return !member_.refused_operation().empty(); };
+  if (!changed_.wait_for(lock, kLossNotice, is_refused)) return;
+  changed_.wait(lock, [] { return false; });  // `orrery run` ends the process
 }
 
 void GroupWorker::wait_until_settled() {
@@ -280,25 +305,29 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     own = member_.progress();
   }
-  at::Tensor mine = at::empty({3}, at::kLong);
+  at::Tensor mine = at::empty({4}, at::kLong);
   mine.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(own.begun);
   mine.mutable_data_ptr<int64_t>()[1] = static_cast<int64_t>(own.done);
   mine.mutable_data_ptr<int64_t>()[2] = view_.sums == nullptr ? 0 : 1;
+  mine.mutable_data_ptr<int64_t>()[3] = getpid();
   std::vector<std::vector<at::Tensor>> all(1);
   for (std::size_t at = 0; at < view_.alive.size(); ++at) all[0].push_back(at::empty_like(mine));
   std::vector<at::Tensor> input{mine};
   if (!wait_for_work(view_.control->allgather(all, input), epoch)) return;
   std::vector<GroupProgress> progress;
+  std::vector<int64_t> processes;
   bool share_memory = true;
   for (const at::Tensor& each : all[0]) {
     const int64_t* const counts = each.const_data_ptr<int64_t>();
     share_memory = share_memory && counts[2] == 1;
     progress.push_back(
         {static_cast<std::uint64_t>(counts[0]), static_cast<std::uint64_t>(counts[1])});
+    processes.push_back(counts[3]);
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!share_memory) view_.sums = nullptr;
+    view_.processes = processes;
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
@@ -365,6 +394,10 @@ bool GroupWorker::perform_part(
   try {
     operation.other_works.clear();
     work = part(operation, view_);
+  } catch (const UncarriedOperation&) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (member_.epoch() == epoch) member_.refuse_operation(operation.name);
+    return false;
   } catch (const std::exception&) {  // refused by the inner group: a mistake of the program
     if (!is_newest(epoch)) return false;
     mistake_ = std::current_exception();

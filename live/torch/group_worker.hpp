@@ -88,6 +88,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// run` ends the process. Any thread.
   c10::intrusive_ptr<c10d::Backend> inner_for(const std::string& name);
 
+  /// Blocks for good if the run ends because of an operation of this group, also if that becomes
+  /// known within 5 s. Call after a failure of an operation of inner_for(). Any thread.
+  void wait_if_refused();
+
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
   /// Blocks until all added operations are done and their work is complete, or until the run ends
@@ -100,6 +104,13 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Aborts an inner group that queues operations: its threads must not outlive the device at the
   /// end of the process. Does nothing for others. Call once no operation is left. Any thread.
   void abort_inner();
+
+  /// Returns the operation that this member cannot complete without `orrery run`, or text in its
+  /// place: a step has failed, or a member of an operation that is not done has ended. Empty if
+  /// there is none. Any thread.
+  std::string stranded_operation();
+  /// Returns the process ids of the living members; empty before they are connected. Any thread.
+  std::vector<int64_t> processes();
 
   /// Returns the address of the group's sockets in its present epoch. Any thread.
   std::uint32_t address();

@@ -39,6 +39,7 @@ struct EpochView {
   c10::intrusive_ptr<c10d::Backend> control;
   std::shared_ptr<SharedSums> sums;  ///< memory of the living members; null: use `inner`
   std::vector<std::size_t> alive;    ///< ascending members (ranks of the group)
+  std::vector<int64_t> processes;    ///< their process ids; empty before their first exchange
   std::size_t size = 0;              ///< members of the group at its creation
   /// Returns true if members were lost.
   bool is_short() const { return alive.size() < size; }
@@ -89,6 +90,13 @@ class OperationWork final : public c10d::Work {
   std::vector<at::Tensor> result_;
 };
 
+/// Exception of `perform` if the loss of a rank makes the operation impossible: the run ends, and
+/// the program sees no exception.
+class UncarriedOperation final : public std::exception {
+ public:
+  const char* what() const noexcept override { return "cannot be carried through a loss"; }
+};
+
 /// Operation. The functions run on the thread of the group, in the order of their declaration:
 /// `prepare` and `perform` again after every failure and in every epoch until the operation is
 /// done. If another member delivers the result, `buffers` are received after `prepare`, and
@@ -114,7 +122,8 @@ struct Operation {
   /// Work of the inner group beside that which `perform` returns.
   std::vector<c10::intrusive_ptr<c10d::Work>> other_works;
   /// Starts the operation of the inner group; null if the operation is done when this function
-  /// returns. An exception is handed to the program, unless a newer epoch was announced.
+  /// returns. An exception other than UncarriedOperation is handed to the program, unless a newer
+  /// epoch was announced.
   std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform;
   /// Starts the second part of the operation, once the first one is done, as `perform`. May be
   /// null.

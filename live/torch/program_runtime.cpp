@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <locale>
@@ -31,6 +32,18 @@ std::string text_of(double number) {
   text.precision(std::numeric_limits<double>::max_digits10);
   text << number;
   return text.str();
+}
+
+/// Longest time that an operation may wait for a process that has ended, in seconds.
+constexpr double kPatience_s = 2;
+constexpr std::chrono::milliseconds kGlance{100};
+constexpr int kAloneCode = 4;  ///< exit code of an environment error
+
+/// Ends this process without its exit handlers, which would wait for operations.
+[[noreturn]] void end_alone(std::size_t rank, const std::string& why) {
+  std::fprintf(stderr, "orrery: rank %zu ends: `orrery run` was killed, %s\n", rank, why.c_str());
+  std::fflush(nullptr);
+  _exit(kAloneCode);
 }
 
 /// Returns the bytes of memory that this process has in RAM, as Linux counts them; 0 if unknown.
@@ -132,8 +145,45 @@ std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
 }
 
 void ProgramRuntime::handle_message(const Fields& fields) {
-  if (fields.empty()) return plans_.end_connection();
+  if (fields.empty()) {
+    plans_.end_connection();
+    meeting_.end_connection();
+    watch_alone();
+  }
   if (!plans_.handle_message(fields)) meeting_.handle_message(fields);
+}
+
+void ProgramRuntime::print_processes() {
+  std::string processes;
+  for (const auto& group : all_groups()) {
+    if (!processes.empty()) break;
+    for (const int64_t each : group->processes()) processes += " " + std::to_string(each);
+  }
+  std::fprintf(stderr,
+               "orrery: `orrery run` was killed: the program goes on without it, and the next loss "
+               "of a rank ends the program; its processes:%s\n",
+               processes.c_str());
+}
+
+void ProgramRuntime::watch_alone() {
+  if (!control_->has_epoch()) end_alone(rank_, "before the program had a process group");
+  const std::vector<std::size_t> members = control_->epoch().members;
+  if (!members.empty() && members.front() == rank_) print_processes();
+  std::map<const GroupWorker*, double> stranded_since_s;
+  while (true) {
+    const double now_s = clock_s();
+    for (const auto& group : all_groups()) {
+      const std::string operation = group->stranded_operation();
+      if (operation.empty()) {
+        stranded_since_s.erase(group.get());
+        continue;
+      }
+      const double since_s = stranded_since_s.emplace(group.get(), now_s).first->second;
+      if (now_s - since_s < kPatience_s) continue;
+      end_alone(rank_, "and " + operation + " cannot be carried through a loss without it");
+    }
+    std::this_thread::sleep_for(kGlance);
+  }
 }
 
 std::vector<std::shared_ptr<GroupWorker>> ProgramRuntime::all_groups() {

@@ -36,8 +36,8 @@ class ProgramRuntime {
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
   /// keys are told apart by the order of their creation, which must be the same at all members.
-  /// `place`: all but `store_path`, with a key that need not be unique. Blocks for good if `orrery
-  /// run` is gone.
+  /// `place`: all but `store_path`, with a key that need not be unique. If `orrery run` is gone,
+  /// this process ends soon (watch_alone()).
   std::shared_ptr<GroupWorker> add_group(GroupPlace place);
   /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
   c10::intrusive_ptr<c10d::Store> open_store() const;
@@ -86,6 +86,11 @@ class ProgramRuntime {
  private:
   void announce_epoch(const ProgramEpoch& epoch);
   void handle_message(const Fields& fields);
+  /// Goes on without `orrery run`, whose process was killed: the program trains to its end. Ends
+  /// this process with exit code 4 if an operation cannot be completed for kPatience_s, because
+  /// nobody carries another loss. Never returns.
+  [[noreturn]] void watch_alone();
+  void print_processes();
   DoneCounts done_counts();
   Addresses group_addresses();
   std::vector<std::shared_ptr<GroupWorker>> all_groups();

@@ -9,6 +9,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "live/group/virtual_ranks.hpp"
+#include "live/torch/bypassing_work.hpp"
 #include "live/torch/tensor_sums.hpp"
 
 namespace orrery::live {
@@ -453,10 +454,10 @@ WorkPtr SurvivingBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs
   operation->prepare = copies_of(outputs);
   operation->perform = [inputs, options](Operation& self, const EpochView& view) {
     const auto root = static_cast<std::size_t>(options.rootRank);
+    const std::size_t position = stand_in_position(root, view.alive);
+    if (view.alive[position] != root) throw UncarriedOperation();
     c10d::ScatterOptions inner = options;
-    inner.rootRank = static_cast<int64_t>(stand_in_position(root, view.alive));
-    TORCH_CHECK(view.alive[static_cast<std::size_t>(inner.rootRank)] == root,
-                "scatter: expected its source, rank ", root, " of the group, found it lost");
+    inner.rootRank = static_cast<int64_t>(position);
     std::vector<Tensors> lists;
     for (const Tensors& all : inputs) {
       lists.emplace_back();
@@ -524,15 +525,18 @@ WorkPtr SurvivingBackend::alltoall(Tensors& outputs, Tensors& inputs,
 }
 
 WorkPtr SurvivingBackend::send(Tensors& tensors, int to, int tag) {
-  return worker_->inner_for("send")->send(tensors, to, tag);
+  return BypassingWork::begin_operation(
+      worker_, "send", [&](Backend& inner) { return inner.send(tensors, to, tag); });
 }
 
 WorkPtr SurvivingBackend::recv(Tensors& tensors, int from, int tag) {
-  return worker_->inner_for("recv")->recv(tensors, from, tag);
+  return BypassingWork::begin_operation(
+      worker_, "recv", [&](Backend& inner) { return inner.recv(tensors, from, tag); });
 }
 
 WorkPtr SurvivingBackend::recvAnysource(Tensors& tensors, int tag) {
-  return worker_->inner_for("recv")->recvAnysource(tensors, tag);
+  return BypassingWork::begin_operation(
+      worker_, "recv", [&](Backend& inner) { return inner.recvAnysource(tensors, tag); });
 }
 
 }  // namespace orrery::live

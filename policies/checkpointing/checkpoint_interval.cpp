@@ -85,7 +85,7 @@ double CheckpointInterval::interval_s(const Watched& of, Nanos now) const {
 }
 
 /// The mean time between failures grows while no rank is lost: the interval changes without an
-/// event.
+/// event. Not of a job on hold, whose next step plans anew: nobody may ever assign the job.
 void CheckpointInterval::wake_for_change(const Observation& seen, Watched& of,
                                          DecisionList& decisions) const {
   if (method_ != IntervalMethod::adaptive || of.asked == 0) return;
@@ -122,7 +122,7 @@ void CheckpointInterval::plan(const Observation& seen, JobId id, DecisionList& d
                   fmt::format("{}: every {:.4g} s, of {:.3g} s a step", parameters_.method(),
                               interval_s(of, seen.now), of.step_s));
   }
-  wake_for_change(seen, of, decisions);
+  if (job->phase == JobPhase::running) wake_for_change(seen, of, decisions);
 }
 
 void CheckpointInterval::save(Archive& archive) const {

@@ -19,8 +19,12 @@ constexpr std::uint64_t kEnough = 3;
 /// Fraction of the gain threshold below which the current code is replaced by a milder code.
 constexpr double kHysteresis = 0.5;
 /// Change of an average for which a promise to rest still holds: a number of mean deviations and a
-/// fraction of the average. One sample changes the average by kNewest of the sample's deviation.
-constexpr double kPromised = 2, kRounding = 0.01;
+/// fraction of the average. After k equal samples behind a jump the average is off by at most
+/// (1 - kNewest) / (kNewest k) mean deviations, 2.33 behind the first one.
+constexpr double kPromised = 2.5, kRounding = 0.01;
+/// Relative difference of two durations that counts as none: an exchange that something else
+/// bounds takes as long in every code.
+constexpr double kEqual = 1e-6;
 
 bool concerns(const JobInfo& job) {
   return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.is_training() &&
@@ -29,11 +33,14 @@ bool concerns(const JobInfo& job) {
 
 CodecRule in_force(const JobInfo& job) { return rule_for(job.now.get<CodecRules>(), kMatrices); }
 
-/// Returns true if the policy reads the samples of the job at this call: once a step and once a
-/// tick, although events of other kinds cause more calls.
+/// Returns true if the policy reads the samples of the job at this call: once a step, once a tick
+/// and at a start, with which a folded simulation shows the steps before it; events of other kinds
+/// cause more calls.
 bool news_of(const JobInfo& job, const Observation& seen) {
   return std::any_of(seen.events.begin(), seen.events.end(), [&job](const Event& event) {
     const auto* steps = std::get_if<StepsDone>(&event);
+    const auto* start = std::get_if<JobStarted>(&event);
+    if (start != nullptr && start->job == job.spec.id) return true;
     return std::holds_alternative<Tick>(event) || (steps != nullptr && steps->job == job.spec.id);
   });
 }
@@ -182,7 +189,7 @@ MemoryAware::Choice MemoryAware::choose_rules(const JobInfo& job, const Watch& w
 bool MemoryAware::is_in_vain(const JobInfo& job, const Watch& watch) const {
   return watch.in_force != Codec::none && watch.plain.samples >= kEnough &&
          watch.coded.samples >= kEnough &&
-         watch.coded.value >= watch.plain.value * predicted_seconds(job, watch, {});
+         watch.coded.value >= (1 - kEqual) * watch.plain.value * predicted_seconds(job, watch, {});
 }
 
 /// Returns true if the decision would be the same for a somewhat faster or slower link and a
@@ -192,10 +199,10 @@ bool MemoryAware::is_settled(const JobInfo& job, const Watch& watch) const {
   Watch faster = watch, slower = watch;
   faster.bandwidth.value += watch.bandwidth.doubt();
   slower.bandwidth.value -= watch.bandwidth.doubt();
-  slower.coded.value += watch.coded.doubt();
+  faster.coded.value += watch.coded.doubt();  // a faster link makes a code in vain
   const CodecRule now = in_force(job);
   return choose_rules(job, faster).code == now && choose_rules(job, slower).code == now &&
-         !is_in_vain(job, slower);
+         !is_in_vain(job, faster);
 }
 
 bool MemoryAware::decide_for_job(const JobInfo& job, Watch& watch, DecisionList& decisions) const {

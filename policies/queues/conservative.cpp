@@ -48,7 +48,52 @@ bool ConservativePolicy::may_start(const Waiting& job, Nanos now) const {
   return !scattered && plan_.is_free_for(job.gpus, job.estimate, now);
 }
 
+void ConservativePolicy::plan_by_kind(const Observation& seen) {
+  ends().extend_overdue(seen.now);
+  plans_.resize(free_kinds().size());
+  for (std::size_t kind = 0; kind < plans_.size(); ++kind) {
+    plans_[kind].reset(seen.now, free_kinds().total(kind));
+  }
+  for (const ExpectedEnds::End& end : ends().in_order()) {
+    plans_[kind_of(seen, end.job)].release(end.at, end.gpus);
+  }
+}
+
+void ConservativePolicy::start_or_reserve(const Observation& seen, const JobSpec& job,
+                                          DecisionList& decisions) {
+  Nanos from = kNever;
+  std::size_t on = 0;
+  for (const std::size_t kind : free_kinds().order_for(job)) {
+    Nanos here = plans_[kind].earliest_start(job.gpus, job.estimate, seen.now);
+    if (here == seen.now) {
+      if (std::optional<GpuRuns> gpus = place_on_kind(job, kind)) {
+        begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
+        from = here;
+        on = kind;
+        break;
+      }
+      here = plans_[kind].earliest_start(job.gpus, job.estimate, seen.now + kNanosPerSecond);
+    }
+    if (here >= from) continue;
+    from = here;
+    on = kind;
+  }
+  if (from != kNever) plans_[on].reserve(from, from + job.estimate, job.gpus);
+}
+
+void ConservativePolicy::dispatch_by_kind(const Observation& seen, DecisionList& decisions) {
+  if (waiting().empty()) return;
+  plan_by_kind(seen);
+  line_up();
+  for (const Waiting& next : window_) {
+    if (free_gpus().total() == 0) break;
+    start_or_reserve(seen, seen.jobs[next.job].spec, decisions);
+  }
+  end_backfill_pass();
+}
+
 void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
+  if (!free_kinds().empty()) return dispatch_by_kind(seen, decisions);
   if (all_too_large()) return;
   plan(seen.now);
   line_up();
@@ -61,14 +106,15 @@ void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& de
       if (std::optional<GpuRuns> gpus = place_job(job)) {
         begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
       } else {
-        scattered_.push_back(next.gpus);
-        from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
+        if (!is_choosy(job)) scattered_.push_back(next.gpus);
+        from = plan_.earliest_start(
+            next.gpus, next.estimate, expected_power(job).value_or(seen.now + kNanosPerSecond));
       }
     }
     if (from != kNever) plan_.reserve(from, from + next.estimate, next.gpus);
     while (end > i + 1 && !may_start(window_[end - 1], seen.now)) --end;
   }
-  end_pass();
+  end_backfill_pass();
 }
 
 }  // namespace orrery

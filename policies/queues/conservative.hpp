@@ -3,7 +3,8 @@
 // at which it delays no earlier job of the queue, by expected ends; later jobs wait. Every pass
 // plans again in queue order, so the time left over by a job that ends early goes to the first jobs
 // in line, and starts the jobs whose reservation is now. A job that cannot be placed now is
-// reserved from the next second on.
+// reserved from the next second on. On a cluster with several kinds of GPUs, a job has its
+// reservation on the kind on which it can start first, of equal ones the one that it prefers.
 #pragma once
 
 #include <vector>
@@ -26,6 +27,10 @@ class ConservativePolicy : public BackfillPolicy {
   void plan(Nanos now);
   bool all_too_large() const;
   void line_up();
+  void dispatch_by_kind(const Observation& seen, DecisionList& decisions);
+  void plan_by_kind(const Observation& seen);
+  /// Starts the job if its reservation is now; reserves GPUs for it otherwise, or while it runs.
+  void start_or_reserve(const Observation& seen, const JobSpec& job, DecisionList& decisions);
 
   struct Waiting {
     std::uint32_t gpus = 0;
@@ -35,6 +40,7 @@ class ConservativePolicy : public BackfillPolicy {
   bool may_start(const Waiting& job, Nanos now) const;
 
   Availability plan_;
+  std::vector<Availability> plans_;       ///< one for each kind of GPU
   std::vector<Waiting> window_;           ///< jobs that get a reservation in this pass
   std::vector<std::uint32_t> scattered_;  ///< sizes that could not be placed in this pass
   std::uint32_t reservations_ = 0;        ///< largest number of reservations

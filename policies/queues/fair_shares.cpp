@@ -1,6 +1,7 @@
 #include "policies/queues/fair_shares.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "policies/parameters.pb.h"
@@ -23,12 +24,32 @@ std::pair<bool, double> fullness(std::uint64_t used, std::uint64_t quota) {
   return {quota == 0, static_cast<double>(used) / (quota == 0 ? 1 : all)};
 }
 
+/// Returns the jobs with running jobs before waiting ones, each by submission, then by id.
+template <class Track>
+std::vector<Track*> by_submission(std::vector<Track*> jobs) {
+  const auto is_before = [](const Track* a, const Track* b) {
+    return std::tuple(!a->running, a->submit, a->id) < std::tuple(!b->running, b->submit, b->id);
+  };
+  // Only jobs that have stopped are out of order.
+  if (!std::is_sorted(jobs.begin(), jobs.end(), is_before)) {
+    std::sort(jobs.begin(), jobs.end(), is_before);
+  }
+  return jobs;
+}
+
+/// Returns the order of virtual clusters with equal shares: that of their next jobs, as of any jobs
+/// of equal rank.
+template <class Track>
+std::tuple<Nanos, JobId> turn_of(const Track& next) {
+  return {next.submit, next.id};
+}
+
 }  // namespace
 
 RankedPolicy::Jobs DrfPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos) {
   std::vector<Tenant<Track>> tenants(pools().size());
   Jobs selected;
-  for (Track* const job : jobs) {
+  for (Track* const job : by_submission(jobs)) {
     Tenant<Track>& tenant = tenants[job->pool];
     if (!job->running) {
       tenant.waits.push_back(job);
@@ -40,10 +61,14 @@ RankedPolicy::Jobs DrfPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, 
   }
   while (true) {
     Tenant<Track>* least = nullptr;
-    for (const auto& [name, number] : pools()) {
-      Tenant<Track>& tenant = tenants[number];
-      const bool fits = tenant.first() != nullptr && tenant.first()->gpus <= gpus;
-      if (fits && (least == nullptr || tenant.used < least->used)) least = &tenant;
+    for (Tenant<Track>& tenant : tenants) {
+      const Track* const next = tenant.first();
+      if (next == nullptr || next->gpus > gpus) continue;
+      if (least != nullptr && std::tuple(least->used, turn_of(*least->first())) <
+                                  std::tuple(tenant.used, turn_of(*next))) {
+        continue;
+      }
+      least = &tenant;
     }
     if (least == nullptr) return selected;
     Track* const job = least->waits[least->next++];
@@ -89,7 +114,7 @@ RankedPolicy::Jobs MaxMinPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpu
     gpus -= job->gpus;
     selected.push_back(job);
   };
-  for (Track* const job : jobs) {
+  for (Track* const job : by_submission(jobs)) {
     Tenant<Track>& tenant = tenants[job->pool];
     if (tenant.used + job->gpus <= tenant.quota && job->gpus <= gpus) {
       take(tenant, job);
@@ -99,16 +124,15 @@ RankedPolicy::Jobs MaxMinPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpu
   }
   while (borrows_ && gpus > 0) {
     Tenant<Track>* least = nullptr;
-    std::pair<bool, double> least_full;
-    for (const auto& [name, number] : pools()) {
-      Tenant<Track>& tenant = tenants[number];
+    std::tuple<std::pair<bool, double>, std::tuple<Nanos, JobId>> first;
+    for (Tenant<Track>& tenant : tenants) {
       // A job that does not fit now does not fit later in this pass.
       while (tenant.first() != nullptr && tenant.first()->gpus > gpus) ++tenant.next;
       if (tenant.first() == nullptr) continue;
-      const auto here = fullness(tenant.used, tenant.quota);
-      if (least != nullptr && here >= least_full) continue;
+      const std::tuple here(fullness(tenant.used, tenant.quota), turn_of(*tenant.first()));
+      if (least != nullptr && first < here) continue;
       least = &tenant;
-      least_full = here;
+      first = here;
     }
     if (least == nullptr) break;
     take(*least, least->waits[least->next++]);

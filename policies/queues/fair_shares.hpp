@@ -5,7 +5,9 @@
 // jobs within the quotas, then the virtual cluster that uses the smallest fraction of its quota
 // borrows GPUs for its next fitting job. Borrowed GPUs return as soon as their owner has jobs for
 // them. Without quotas all virtual clusters with jobs have equal quotas, which is max-min fairness.
-// Within a virtual cluster running jobs go before waiting jobs, and these in order of submission.
+// Within a virtual cluster running jobs go before waiting jobs, both in order of submission, then
+// of the log. Of virtual clusters with equal shares, the one whose next job comes first in this
+// order goes first.
 // For example, two virtual clusters with quotas 4 and 4, of which one is idle, let the other use 8
 // GPUs.
 #pragma once

@@ -65,6 +65,26 @@ std::vector<std::uint32_t> without(const std::vector<std::uint32_t>& nodes,
   return left;
 }
 
+/// Returns the nodes of all kinds but one, for each kind of a cluster with several.
+std::vector<std::vector<std::uint32_t>> nodes_of_others(const Cluster& cluster) {
+  std::vector<std::vector<std::uint32_t>> all;
+  if (cluster.gpu_kinds().size() < 2) return all;
+  for (const std::string& kind : cluster.gpu_kinds()) {
+    std::vector<std::uint32_t>& others = all.emplace_back();
+    for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
+      if (cluster.gpu_kind(NodeId{node}) != kind) others.push_back(node);
+    }
+  }
+  return all;
+}
+
+/// Returns the kinds of GPUs that a job may use, in its order; one nothing on a cluster with one.
+std::vector<std::optional<std::size_t>> kinds_for(const JobSpec& spec, const FreeKinds& kinds) {
+  if (kinds.empty()) return {std::optional<std::size_t>{}};
+  const std::vector<std::size_t> order = kinds.order_for(spec);
+  return {order.begin(), order.end()};
+}
+
 }  // namespace
 
 struct MultifactorPolicy::Pass {
@@ -95,6 +115,23 @@ void MultifactorPolicy::start(Context& context, const Cluster& cluster,
   reservations_ = reservations_of(given, cluster);
   all_gpus_ = cluster.gpus();
   node_size_ = cluster.shape().gpus_per_node;
+  other_kinds_ = nodes_of_others(cluster);
+}
+
+Needs MultifactorPolicy::needs() const {
+  Needs needs = QueuePolicy::needs();
+  needs.gpu_kinds = true;
+  return needs;
+}
+
+std::vector<std::uint32_t> MultifactorPolicy::closed_nodes(const JobSpec& spec, Nanos at,
+                                                           Kind kind) const {
+  const std::vector<std::uint32_t> reserved = reservations_.closed_nodes(spec, at);
+  if (!kind) return reserved;
+  std::vector<std::uint32_t> closed;
+  std::set_union(reserved.begin(), reserved.end(), other_kinds_[*kind].begin(),
+                 other_kinds_[*kind].end(), std::back_inserter(closed));
+  return closed;
 }
 
 bool MultifactorPolicy::is_due(Nanos now) {
@@ -146,6 +183,16 @@ std::uint64_t MultifactorPolicy::free_in(const std::vector<std::uint32_t>& nodes
 
 MultifactorPolicy::HeadStart MultifactorPolicy::head_start(const Pass& pass,
                                                            const Track& job) const {
+  HeadStart first;
+  for (const Kind kind : kinds_for(pass.seen.jobs[job.id].spec, free_kinds())) {
+    HeadStart here = head_start_on(pass, job, kind);
+    if (here.shadow < first.shadow) first = std::move(here);
+  }
+  return first;
+}
+
+MultifactorPolicy::HeadStart MultifactorPolicy::head_start_on(const Pass& pass, const Track& job,
+                                                              Kind kind) const {
   const Nanos now = pass.seen.now;
   std::vector<std::tuple<Nanos, std::uint32_t, std::size_t>> ends;  // last: index in `selected`
   for (std::size_t i = 0; i < pass.selected.size(); ++i) {
@@ -160,7 +207,7 @@ MultifactorPolicy::HeadStart MultifactorPolicy::head_start(const Pass& pass,
     all += std::get<1>(ends[i]);
     if (all < job.gpus) continue;
     const Nanos at = std::get<0>(ends[i]);
-    HeadStart start{at, 0, reservations_.closed_nodes(spec, at)};
+    HeadStart start{at, 0, closed_nodes(spec, at, kind), kind};
     const std::uint64_t shut = free_in(start.closed);
     std::uint64_t open = pass.left - std::min(pass.left, shut);
     for (std::size_t before = 0; before <= i; ++before) {
@@ -219,35 +266,62 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
   if (pass.left == 0 && !qos_.has_preemption()) return;
   const JobSpec& spec = pass.seen.jobs[job.id].spec;
   if (!pass.use.fits(spec.qos, spec.user, job.gpus)) return;
-  const std::vector<std::uint32_t> closed = reservations_.closed_nodes(spec, pass.seen.now);
-  const std::uint64_t shut = free_in(closed);
-  if (job.gpus > pass.left - std::min(pass.left, shut)) {
-    const bool started = qos_.has_preemption() && make_room(pass, job, closed);
-    if (!started && pass.blocked == nullptr) pass.blocked = &job;
-    if (pass.blocked != nullptr && (started || !pass.head)) {
-      pass.head = head_start(pass, *pass.blocked);
-    }
-    return;
+  const Kind* scattered = nullptr;
+  const std::vector<Kind> kinds = kinds_for(spec, free_kinds());
+  for (const Kind& kind : kinds) {
+    const std::vector<std::uint32_t> closed = closed_nodes(spec, pass.seen.now, kind);
+    const std::uint64_t shut = free_in(closed);
+    if (job.gpus > pass.left - std::min(pass.left, shut)) continue;
+    if (start_on(pass, job, kind, closed)) return;
+    if (scattered == nullptr) scattered = &kind;
   }
+  if (scattered == nullptr) return make_room_or_block(pass, job);
+  // Only on several kinds a job is left over for which enough GPUs are free: in places that do not
+  // fit, which it keeps if it is first.
+  if (!*scattered || pass.blocked != nullptr) return;
+  pass.blocked = &job;
+  const auto closed = closed_nodes(spec, pass.seen.now, *scattered);
+  pass.head = HeadStart{pass.seen.now, pass.left - free_in(closed) - job.gpus, closed, *scattered};
+}
+
+void MultifactorPolicy::make_room_or_block(Pass& pass, Track& job) {
+  const JobSpec& spec = pass.seen.jobs[job.id].spec;
+  bool started = false;
+  for (const Kind kind : kinds_for(spec, free_kinds())) {
+    if (started || !qos_.has_preemption()) break;
+    started = make_room(pass, job, closed_nodes(spec, pass.seen.now, kind));
+  }
+  if (!started && pass.blocked == nullptr) pass.blocked = &job;
+  if (pass.blocked != nullptr && (started || !pass.head)) {
+    pass.head = head_start(pass, *pass.blocked);
+  }
+}
+
+bool MultifactorPolicy::start_on(Pass& pass, Track& job, Kind kind,
+                                 const std::vector<std::uint32_t>& closed) {
+  const JobSpec& spec = pass.seen.jobs[job.id].spec;
   const auto own = without(reservations_.own_nodes(spec, pass.seen.now), closed);
-  // On its own reservations alone, the job delays no first job that cannot use them.
-  const bool is_apart = pass.head && !own.empty() && job.gpus <= free_in(own) &&
-                        std::includes(pass.head->closed.begin(), pass.head->closed.end(),
-                                      own.begin(), own.end());
+  // On its own reservations alone, or on another kind, the job delays no first job that cannot use
+  // them.
+  const bool is_other_kind = pass.head && pass.head->kind != kind;
+  const bool is_on_own = pass.head && !own.empty() && job.gpus <= free_in(own) &&
+                         std::includes(pass.head->closed.begin(), pass.head->closed.end(),
+                                       own.begin(), own.end());
   const bool is_short = !pass.head || job.estimate <= pass.head->shadow - pass.seen.now;
-  if (!is_short && !is_apart) {
-    if (job.gpus > pass.head->extra) return;
-    pass.head->extra -= job.gpus;
-  }
-  std::optional<GpuRuns> gpus = find_gpus(pass, spec, closed, own, !is_short && is_apart);
-  if (!gpus && !is_short && is_apart) return;
+  const bool only_own = !is_short && !is_other_kind && is_on_own;
+  const bool needs_extra = !is_short && !is_other_kind && !is_on_own;
+  if (needs_extra && job.gpus > pass.head->extra) return !kind;
+  std::optional<GpuRuns> gpus = find_gpus(pass, spec, closed, own, only_own);
+  if (!gpus && (kind || only_own)) return !kind;
+  if (needs_extra) pass.head->extra -= job.gpus;
   pass.left -= job.gpus;
   pass.selected.push_back(&job);
-  if (!gpus) return;
+  if (!gpus) return true;
   pass.use.add(spec.qos, spec.user, job.gpus);
   pass.placed[job.id] = *gpus;
   start_job(pass.seen, job, std::move(*gpus), "highest priority, or fits behind it",
             pass.decisions);
+  return true;
 }
 
 std::optional<GpuRuns> MultifactorPolicy::find_gpus(Pass& pass, const JobSpec& spec,

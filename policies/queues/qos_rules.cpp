@@ -63,8 +63,8 @@ bool QosTable::can_preempt(const std::string& waiting, const std::string& runnin
 bool QosUse::fits(const std::string& qos, const std::string& user, std::uint64_t gpus) const {
   const Qos* const limits = table_.find(qos);
   if (limits == nullptr) return true;
-  return used_in(used_, qos) + gpus <= limits->gpus &&
-         used_in(used_by_user_, {qos, user}) + gpus <= limits->gpus_per_user;
+  if (used_in(used_, qos) + gpus > limits->gpus) return false;
+  return user.empty() || used_in(used_by_user_, {qos, user}) + gpus <= limits->gpus_per_user;
 }
 
 void QosUse::add(const std::string& qos, const std::string& user, std::uint64_t gpus) {

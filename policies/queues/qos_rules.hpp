@@ -54,7 +54,8 @@ class QosUse {
  public:
   explicit QosUse(const QosTable& table) : table_(table) {}
 
-  /// Returns true if `gpus` more GPUs keep both limits of the job's QOS.
+  /// Returns true if `gpus` more GPUs keep both limits of the job's QOS. An empty user is unknown
+  /// and has no limit.
   bool fits(const std::string& qos, const std::string& user, std::uint64_t gpus) const;
   void add(const std::string& qos, const std::string& user, std::uint64_t gpus);
   /// Removes GPUs that were added with the same names.

@@ -16,6 +16,19 @@ std::string placement_of(const google::protobuf::Message& parameters) {
   return parameters.GetReflection()->GetString(parameters, field);
 }
 
+/// Returns the limits of power of the parameters; none if the policy has no such parameter.
+google::protobuf::RepeatedPtrField<PowerLimit> limits_of(
+    const google::protobuf::Message& parameters) {
+  google::protobuf::RepeatedPtrField<PowerLimit> limits;
+  const auto* const field = parameters.GetDescriptor()->FindFieldByName("limits");
+  if (field == nullptr) return limits;
+  const google::protobuf::Reflection& values = *parameters.GetReflection();
+  for (int i = 0; i < values.FieldSize(parameters, field); ++i) {
+    limits.Add()->CopyFrom(values.GetRepeatedMessage(parameters, field, i));
+  }
+  return limits;
+}
+
 }  // namespace
 
 Needs QueuePolicy::needs() const {
@@ -26,6 +39,7 @@ void QueuePolicy::start(Context&, const Cluster& cluster,
                         const google::protobuf::Message* parameters) {
   ensure(parameters != nullptr, "a queue policy is started with its parameters");
   placer_ = make_placer(placement_of(*parameters));
+  room_ = PowerRoom(limits_of(*parameters), cluster);
   free_ = std::make_unique<FreeGpus>(cluster);
   kinds_ = std::make_unique<FreeKinds>(cluster);
 }
@@ -36,15 +50,21 @@ void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decis
   if (follow_events(seen)) {
     free_->refresh_from(seen.state);
     kinds_->refresh_from(seen.state);
+    if (!room_.empty()) room_.begin_pass(seen);
     dispatch_jobs(seen, decisions);
+    retry_ = room_.retry_time().value_or(kNever);
   }
+  if (retry_ != kNever) decisions.wake(retry_);
   decisions.rest();
 }
 
 std::optional<GpuRuns> QueuePolicy::place_job(const JobSpec& job) {
-  if (kinds_->empty()) return placer_->place_job(job, *free_);
-  std::optional<GpuRuns> gpus = kinds_->place_job(job, *placer_);
-  if (gpus) free_->remove_gpus(*gpus);
+  if (job.gpus > free_->total() || !room_.admit_job(job)) return {};
+  std::optional<GpuRuns> gpus =
+      kinds_->empty() ? placer_->place_job(job, *free_) : kinds_->place_job(job, *placer_);
+  if (!gpus) return {};
+  if (!kinds_->empty()) free_->remove_gpus(*gpus);
+  room_.add_start(job);
   return gpus;
 }
 
@@ -57,14 +77,14 @@ std::optional<GpuRuns> QueuePolicy::place_outside(const JobSpec& job,
                                                   const std::vector<std::uint32_t>& closed) {
   GpuRuns kept;
   for (const std::uint32_t node : closed) free_->take_node(node, kept);
-  std::optional<GpuRuns> gpus = place_job(job);
+  std::optional<GpuRuns> gpus = placer_->place_job(job, *free_);
   free_->return_gpus(kept);
   return gpus;
 }
 
 /// Brings the queue up to date. True if something may have become possible.
 bool QueuePolicy::follow_events(const Observation& seen) {
-  bool news = is_due(seen.now);
+  bool news = is_due(seen.now) || seen.now >= retry_;
   news = away_.read_changes(seen) || news;
   for (const Event& event : seen.events) news = on_event(seen, event) || news;
   if (!std::exchange(rebuild_, false)) return news;

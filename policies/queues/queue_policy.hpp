@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policies/placement/placer.hpp"
+#include "policies/queues/power_room.hpp"
 #include "policies/seam/away_parts.hpp"
 #include "policies/seam/policy.hpp"
 
@@ -23,16 +24,17 @@ class QueuePolicy : public Policy {
   /// ticks. An override adds `gpu_kinds` if the policy does not count GPUs of all kinds together,
   /// and takes `gpu_parts` away if the policy divides GPUs by itself.
   Needs needs() const override;
-  /// Creates the placer that the parameter `placement` names. Throws bad_input for an unknown
-  /// placement, an internal Error without parameters or without the parameter `placement`. An
+  /// Creates the placer that the parameter `placement` names, and reads the limits of power of the
+  /// parameter `limits`, if the policy has one. Throws bad_input for an unknown placement and as
+  /// PowerRoom(), an internal Error without parameters or without the parameter `placement`. An
   /// override also reads its own parameters and throws std::bad_cast for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Follows the events, makes at most one pass, and always rests. A pass is due after a
   /// submission, an end, a stop of a job (unless the policy itself has given its GPUs away at this
-  /// instant), a part that is lost or back, at an instant that the policy has requested, and when
-  /// the queue is rebuilt: at the first call after load(), and at a decision that was rejected or
-  /// has expired.
+  /// instant), a part that is lost or back, at an instant that the policy has requested, at the
+  /// next begin or end of a limit of power that keeps a job waiting, and when the queue is rebuilt:
+  /// at the first call after load(), and at a decision that was rejected or has expired.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) final;
   /// Ignores the bytes, and rebuilds the queue from the job table at the next observation. State of
   /// a subclass that follows neither from jobs nor from events is lost.
@@ -57,19 +59,28 @@ class QueuePolicy : public Policy {
   virtual bool is_stop_relevant(Nanos) const { return true; }
 
   /// Returns the GPUs for a job, all of one kind, and removes them from the free GPUs; nothing, and
-  /// no effect, if the job does not fit. Call within dispatch_jobs().
+  /// no effect, if the job does not fit or the limits of power keep it waiting. Call within
+  /// dispatch_jobs().
   std::optional<GpuRuns> place_job(const JobSpec& job);
+  /// Returns the instant from which a job that place_job() did not place in this pass is expected
+  /// to have power; nothing if no limit of power keeps the job waiting.
+  std::optional<Nanos> expected_power(const JobSpec& job) const {
+    return room_.expected_start(job.id);
+  }
   /// Adds the GPUs of a job that the pass preempts to the free GPUs. Call within dispatch_jobs().
   void return_gpus(const GpuRuns& gpus);
   /// Returns true if a job may not fit although a job of as many GPUs fits: the cluster has several
-  /// kinds of GPUs, and the job may not use all of them.
-  bool is_choosy(const JobSpec& job) const { return !kinds_->empty() && !job.gpu_kinds.empty(); }
-  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job(). Only for
-  /// clusters with one kind of GPU.
+  /// kinds of GPUs, and the job may not use all of them; or limits of power keep long jobs waiting.
+  bool is_choosy(const JobSpec& job) const {
+    return !room_.empty() || (!kinds_->empty() && !job.gpu_kinds.empty());
+  }
+  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job(). On a
+  /// cluster with several kinds of GPUs, `closed` must have all nodes of all kinds but one, and
+  /// free_kinds() does not change.
   std::optional<GpuRuns> place_outside(const JobSpec& job,
                                        const std::vector<std::uint32_t>& closed);
-  /// Returns the free GPUs of the pass, of all kinds. A policy that changes them knows one kind of
-  /// GPU only. Call after start().
+  /// Returns the free GPUs of the pass, of all kinds. A policy that changes them does not use
+  /// free_kinds().total(). Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }
   /// Returns the free GPUs of the pass by kind; empty on a cluster with one kind. Call after
@@ -87,6 +98,8 @@ class QueuePolicy : public Policy {
   std::unique_ptr<FreeGpus> free_;
   std::unique_ptr<FreeKinds> kinds_;
   AwayParts away_;
+  PowerRoom room_;
+  Nanos retry_ = kNever;  ///< begin or end of a limit at which the next pass is due
   bool rebuild_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "policies/record/log_reader.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -41,6 +43,32 @@ bool LogReader::next(LogRecord& record) {
   ++number_;
   convert_newest(record);
   return true;
+}
+
+bool LogReader::next_written(LogRecord& record) {
+  std::clearerr(stream_);  // the end of the file was that of an earlier call
+  const std::uint64_t begin = offset_;
+  const bool is_whole = has_whole_record();
+  offset_ = begin;
+  if (::fseeko(stream_, static_cast<off_t>(begin), SEEK_SET) != 0) {
+    refuse_log(fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+  return is_whole && next(record);
+}
+
+bool LogReader::has_whole_record() {
+  struct stat file {};
+  if (::fstat(::fileno(stream_), &file) != 0) return false;
+  const auto size = static_cast<std::uint64_t>(file.st_size);
+  std::uint64_t length = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const int byte = std::fgetc(stream_);
+    if (byte == EOF) return false;
+    ++offset_;
+    length |= std::uint64_t(byte & 0x7F) << shift;
+    if ((byte & 0x80) == 0) return length > kMaxRecordBytes || size - offset_ >= length;
+  }
+  return true;  // next() refuses the length
 }
 
 void LogReader::convert_newest(LogRecord& record) {

@@ -27,6 +27,9 @@ class LogReader {
   /// if the record is truncated, damaged or longer than 256 MiB, or if the record is a header with
   /// a log_format_problem().
   bool next(LogRecord& record);
+  /// Reads the next record as next() does. Returns false also if the log ends within the record,
+  /// whose run still writes it: a later call reads the record from its begin.
+  bool next_written(LogRecord& record);
   /// Returns the bytes of the newest record, without its length; empty before the first. The
   /// reference is valid until next().
   const std::string& bytes() const { return bytes_; }
@@ -43,6 +46,8 @@ class LogReader {
 
  private:
   std::optional<std::uint64_t> read_length();
+  /// Returns true if the file has all bytes of the record at the current position.
+  bool has_whole_record();
   /// Converts the newest record, and reads the version of the file from a header.
   void convert_newest(LogRecord& record);
 

@@ -52,6 +52,9 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
   for (const auto& [id, of] : jobs_) {
     if (changed && of.waits) hit.insert(id);
   }
+  for (const JobInfo& job : seen.jobs) {  // an assignment to the part is void
+    if (changed && lacks_recovery(job)) hit.insert(job.spec.id);
+  }
   for (const JobId id : hit) {
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;

@@ -39,7 +39,7 @@ class CheapestGoodput : public Policy {
   /// Replaces the planned moves and the known jobs. Throws an internal Error for bytes that end
   /// within a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
-  std::uint32_t state_version() const override { return 1; }
+  std::uint32_t state_version() const override { return kPlannedMovesVersion; }
   bool convert_state(Archive& state, std::uint32_t version) const override {
     return convert_planned_moves(state, version);
   }

@@ -11,6 +11,9 @@
 namespace orrery {
 namespace {
 
+/// Least time before a removal at which a job goes on with fewer ranks: the others regroup.
+constexpr Nanos kShrinkLead = 120'000'000'000;
+
 std::string ranks_leave(const std::vector<RankId>& ranks) {
   if (ranks.size() == 1) return fmt::format("the GPU of rank {} is to be removed", ranks[0].value);
   return fmt::format("the GPUs of {} ranks are to be removed", ranks.size());
@@ -24,11 +27,17 @@ bool is_steady(const JobInfo& job) {
 }  // namespace
 
 bool convert_planned_moves(Archive& state, std::uint32_t version) {
-  if (version != 0) return false;
+  if (version >= kPlannedMovesVersion) return false;
   Archive converted;
   ByteWriter write(converted);
-  AwayParts().save_to(write);
+  if (version == 0) AwayParts().save_to(write);
   state.insert(0, converted);
+  ByteReader read(state);
+  PlannedMoves moves;
+  moves.load_from(read, 1);
+  converted.clear();
+  moves.save_to(write);
+  state = converted.append(read.rest());
   return true;
 }
 
@@ -36,6 +45,9 @@ void PlannedMoves::observe(const Observation& seen, bool parts_changed, Decision
   bool changed = parts_changed;
   for (const Event& event : seen.events) {
     changed = read_event(event, seen, decisions) || changed;
+  }
+  for (const auto& [id, course] : jobs_) {
+    changed = changed || (course.acts_at != 0 && course.acts_at <= seen.now);
   }
   if (!changed) return;
   for (const JobInfo& job : seen.jobs) decide_job(seen, job, decisions);
@@ -45,6 +57,12 @@ bool PlannedMoves::read_event(const Event& event, const Observation& seen,
                               DecisionList& decisions) {
   if (const auto* outcome = std::get_if<Decided>(&event)) {
     return record_outcome(*outcome);
+  }
+  if (const auto* done = std::get_if<StepsDone>(&event)) {
+    Course& course = jobs_[done->job];
+    course.steps += done->count;
+    course.stepped += done->duration;
+    return false;
   }
   if (const auto* done = std::get_if<JobDone>(&event)) jobs_.erase(done->job);
   if (const auto* saved = std::get_if<SaveDone>(&event)) {
@@ -78,6 +96,12 @@ void PlannedMoves::release_saved_job(const SaveDone& done, const Observation& se
   if (done.step <= course.save_after) return;
   course.save_after = kNever;
   if (!done.durable || !is_steady(*job) || leaving_ranks(seen, *job).empty()) return;
+  // The last checkpoint before the removal waits for the end of a step; a quarter of the time that
+  // this one took, and a second step, are its reserve.
+  const Nanos lead = done.took + done.took / 4 + 2 * course.step_time();
+  const std::optional<Nanos> removal = next_removal(seen, *job);
+  const bool far = removal && *removal - lead > seen.now + lead;
+  if (far && awaits_removal(course, *job, lead, seen, decisions)) return;
   course.home = static_cast<std::uint32_t>(job->gpus.size());
   course.is_released = 1;
   course.climbs = 0;
@@ -86,6 +110,15 @@ void PlannedMoves::release_saved_job(const SaveDone& done, const Observation& se
                          "a checkpoint is durable: the GPUs are left before "
                          "one is removed")
                     .id;
+}
+
+bool PlannedMoves::awaits_removal(Course& course, const JobInfo& job, Nanos lead,
+                                  const Observation& seen, DecisionList& decisions) {
+  const std::optional<Nanos> removal = next_removal(seen, job);
+  course.acts_at = removal ? std::max<Nanos>(0, *removal - lead) : 0;
+  if (course.acts_at <= seen.now) return false;
+  decisions.wake(course.acts_at);
+  return true;
 }
 
 void PlannedMoves::decide_job(const Observation& seen, const JobInfo& job,
@@ -100,6 +133,7 @@ void PlannedMoves::decide_job(const Observation& seen, const JobInfo& job,
   if (known == jobs_.end()) return;
   known->second.way = Way::move;
   known->second.is_released = 0;
+  known->second.acts_at = 0;
   take_back(job, seen, decisions);
 }
 
@@ -121,6 +155,8 @@ void PlannedMoves::leave_parts(const JobInfo& job, const Observation& seen,
   }
   if (course.way <= Way::shrink) {
     if (const auto where = smaller_away(seen, job)) {
+      const Nanos lead = std::max(kShrinkLead, 2 * course.step_time());
+      if (awaits_removal(course, job, lead, seen, decisions)) return;
       course.way = Way::shrink;
       course.home = std::max(course.home, static_cast<std::uint32_t>(job.gpus.size()));
       Decision& shrinks = assign(*where, "the other replicas continue");
@@ -130,8 +166,10 @@ void PlannedMoves::leave_parts(const JobInfo& job, const Observation& seen,
     }
   }
   if (course.way == Way::none || !rules_.saves || course.save_after != kNever) return;
+  if (course.acts_at > seen.now) return decisions.wake(course.acts_at);
   course.way = Way::save;
   course.save_after = job.step;
+  course.acts_at = 0;
   course.open = decisions.add(Save{job.spec.id, Tier::local_disk}, why + ": the job is saved").id;
 }
 
@@ -157,11 +195,11 @@ void PlannedMoves::save_to(ByteWriter& write) const {
   write(static_cast<std::uint64_t>(jobs_.size()));
   for (const auto& [id, course] : jobs_) {
     write(id.value, course.way, course.is_released, course.climbs, course.home, course.open,
-          course.save_after);
+          course.save_after, course.steps, course.stepped, course.acts_at);
   }
 }
 
-void PlannedMoves::load_from(ByteReader& read) {
+void PlannedMoves::load_from(ByteReader& read, std::uint32_t version) {
   away_.load_from(read);
   jobs_.clear();
   std::uint64_t count = 0;
@@ -171,6 +209,7 @@ void PlannedMoves::load_from(ByteReader& read) {
     Course course;
     read(id.value, course.way, course.is_released, course.climbs, course.home, course.open,
          course.save_after);
+    if (version >= 2) read(course.steps, course.stepped, course.acts_at);
     jobs_[id] = course;
   }
 }

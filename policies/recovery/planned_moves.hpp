@@ -1,9 +1,10 @@
 // Planned moves of jobs: off the parts whose removal is announced, and back once parts return. Part
 // of the policies of recovery, which own one object each. Decides by a ladder, the next way only if
 // the one before is impossible or rejected: the ranks of the part move to free GPUs; the job
-// continues without the replicas of the part; the job saves a checkpoint and releases its GPUs. One
-// thread; as deterministic as a policy. For example, a job on GPUs 0 to 3 moves to 0, 1, 2 and 4 if
-// the removal of GPU 3 is announced and GPU 4 is free.
+// continues without the replicas of the part, from shortly before the removal on; the job saves a
+// checkpoint and releases its GPUs, as late as a first checkpoint has shown to suffice. One thread;
+// as deterministic as a policy. For example, a job on GPUs 0 to 3 moves to 0, 1, 2 and 4 if the
+// removal of GPU 3 is announced and GPU 4 is free.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,11 @@ inline bool offers_save(const Capabilities& run) {
 
 /// Converts the saved state of a policy that begins with that of PlannedMoves, as the policy wrote
 /// it when its state_version() was `version`. Returns false for a version that is unknown. Version
-/// 0 lacks the parts that are away: the first observation tells which they are.
+/// 0 lacks the parts that are away: the first observation tells which they are. Versions 0 and 1
+/// lack the steps and the instants at which ways begin.
 bool convert_planned_moves(Archive& state, std::uint32_t version);
+/// Version of the state that PlannedMoves::save_to() writes.
+inline constexpr std::uint32_t kPlannedMovesVersion = 2;
 
 /// Planned moves of all jobs of a run. Jobs with lost ranks or a pending assignment are left to the
 /// policy of recovery; they are moved once they have started again.
@@ -53,8 +57,8 @@ class PlannedMoves {
   /// Appends the state of all jobs and the parts that are away.
   void save_to(ByteWriter& write) const;
   /// Replaces the state of all jobs and the parts that are away. Throws an internal Error if too
-  /// few bytes remain.
-  void load_from(ByteReader& read);
+  /// few bytes remain. `version`: state_version() of the owner that wrote it, at least 1.
+  void load_from(ByteReader& read, std::uint32_t version = kPlannedMovesVersion);
 
  private:
   enum class Way : std::uint8_t { move, shrink, save, none };
@@ -66,6 +70,11 @@ class PlannedMoves {
     std::uint64_t open = kNoDecision;  ///< newest decision, while it has no outcome
     Step save_after = kNever;  ///< a checkpoint of a later step releases the GPUs; kNever: none
     std::uint8_t climbs = 0;   ///< 1: if `open` is rejected, the next way follows at once
+    std::uint64_t steps = 0;   ///< completed steps that were observed
+    Nanos stepped = 0;         ///< duration of these steps together
+    Nanos acts_at = 0;         ///< instant before the removal at which the way begins; 0: at once
+    /// Returns the mean duration of a step; 0 before the first one.
+    Nanos step_time() const { return steps > 0 ? stepped / static_cast<Nanos>(steps) : 0; }
   };
   static constexpr std::uint64_t kNoDecision = ~std::uint64_t{0};
 
@@ -73,6 +82,10 @@ class PlannedMoves {
   bool read_event(const Event& event, const Observation& seen, DecisionList& decisions);
   bool record_outcome(const Decided& event);
   void release_saved_job(const SaveDone& done, const Observation& seen, DecisionList& decisions);
+  /// Returns true if the next removal of a rank is further away than `lead`; the course then goes
+  /// on at `lead` before it.
+  static bool awaits_removal(Course& course, const JobInfo& job, Nanos lead,
+                             const Observation& seen, DecisionList& decisions);
   void decide_job(const Observation& seen, const JobInfo& job, DecisionList& decisions);
   void leave_parts(const JobInfo& job, const Observation& seen, DecisionList& decisions);
   void take_back(const JobInfo& job, const Observation& seen, DecisionList& decisions);

@@ -30,7 +30,13 @@ void RecoverPolicy::start(Context& context, const Cluster&,
 void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
   std::set<JobId> hit;
   const bool parts_changed = planned_.read_parts(seen);
-  if (parts_changed) hit.insert(waiting_.begin(), waiting_.end());
+  if (parts_changed) {
+    hit.insert(waiting_.begin(), waiting_.end());
+    // The part may have been one of an assignment, which is void then.
+    for (const JobInfo& job : seen.jobs) {
+      if (lacks_recovery(job)) hit.insert(job.spec.id);
+    }
+  }
   for (const Event& event : seen.events) {
     if (const auto* loss = std::get_if<RanksLost>(&event)) hit.insert(loss->job);
     if (const auto* held = std::get_if<JobHeld>(&event)) hit.insert(held->job);

@@ -33,7 +33,7 @@ class RecoverPolicy : public Policy {
   /// Replaces planned moves and jobs that wait. Throws an internal Error for bytes that end within
   /// a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
-  std::uint32_t state_version() const override { return 1; }
+  std::uint32_t state_version() const override { return kPlannedMovesVersion; }
   bool convert_state(Archive& state, std::uint32_t version) const override {
     return convert_planned_moves(state, version);
   }

@@ -154,6 +154,21 @@ std::vector<RankId> leaving_ranks(const Observation& seen, const JobInfo& job) {
   return ranks;
 }
 
+std::optional<Nanos> next_removal(const Observation& seen, const JobInfo& job) {
+  std::optional<Nanos> first;
+  for (const RankId rank : leaving_ranks(seen, job)) {
+    const GpuId gpu = job.gpus[rank.value];
+    for (const Part part :
+         {Part{PartKind::gpu, gpu.value}, Part{PartKind::node, seen.cluster.node_of(gpu).value}}) {
+      const auto found = seen.state.parts.find(part);
+      if (found == seen.state.parts.end() || !found->second.removal) continue;
+      const std::optional<Nanos> at = found->second.removal->at;
+      if (at && (!first || *at < *first)) first = at;
+    }
+  }
+  return first;
+}
+
 std::optional<Standing> moved_away(const Observation& seen, const JobInfo& job) {
   std::vector<GpuId> gpus = job.gpus.to_vector();
   const bool together = job.layout.ranks_per_replica() > 1;
@@ -217,6 +232,11 @@ StateFrom nearest_state(const JobInfo& job) {
 
 StateFrom kept_state(const JobInfo& job) {
   return job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
+}
+
+bool lacks_recovery(const JobInfo& job) {
+  const bool is_at_work = job.phase == JobPhase::running || job.phase == JobPhase::held;
+  return is_at_work && !job.lost.empty() && !job.next;
 }
 
 }  // namespace orrery

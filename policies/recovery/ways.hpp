@@ -26,6 +26,9 @@ std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
 /// Returns the ranks of the job on parts whose removal is announced and still to come, ascending;
 /// empty if none is.
 std::vector<RankId> leaving_ranks(const Observation& seen, const JobInfo& job);
+/// Returns the earliest instant at which one of the leaving_ranks() is removed; nothing if there
+/// are none, or if the removals are announced by step.
+std::optional<Nanos> next_removal(const Observation& seen, const JobInfo& job);
 /// Returns the placement with all ranks in which the leaving ranks, of a model-parallel job all
 /// ranks on their nodes, have free GPUs that stay: those of a node on one node if there is room,
 /// always of a model-parallel job; otherwise the first free GPUs, where warm spares wait. The GPUs
@@ -42,5 +45,8 @@ Standing grown(const Observation& seen, const JobInfo& job, std::size_t gpus);
 StateFrom nearest_state(const JobInfo& job);
 /// Returns the newest checkpoint as the source of state, else none.
 StateFrom kept_state(const JobInfo& job);
+/// Returns true if the job is placed and has lost ranks that no assignment replaces: none was
+/// decided, or the decided one is void because a part of it was lost.
+bool lacks_recovery(const JobInfo& job);
 
 }  // namespace orrery

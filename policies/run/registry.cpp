@@ -34,6 +34,7 @@
 #include "policies/recovery/recover.hpp"
 #include "policies/seam/static_policy.hpp"
 #include "topologies/builder.hpp"
+#include "traces/scenario/power_schedule.hpp"
 
 namespace orrery {
 namespace {
@@ -215,6 +216,21 @@ ParameterSet parameter_set(const std::string& text) {
           .value = text.substr(equals + 1)};
 }
 
+namespace {
+
+/// Returns the parameter with the limits of power that a queue policy knows in advance; null if the
+/// policy has no such parameter.
+const google::protobuf::FieldDescriptor* limits_field(const google::protobuf::Message& parameters) {
+  const google::protobuf::Descriptor& type = *parameters.GetDescriptor();
+  return type.FindFieldByName("placement") == nullptr ? nullptr : type.FindFieldByName("limits");
+}
+
+}  // namespace
+
+bool knows_power_limits(const std::string& policy) {
+  return is_policy(policy) && limits_field(*policy_parameters(policy, {})) != nullptr;
+}
+
 PolicySpec policy_of(const JobReplay& replay) {
   PolicySpec spec;
   spec.set_name(replay.policy());
@@ -222,6 +238,12 @@ PolicySpec policy_of(const JobReplay& replay) {
   const auto* field = parameters->GetDescriptor()->FindFieldByName("placement");
   if (field != nullptr && !replay.placement().empty()) {
     parameters->GetReflection()->SetString(parameters.get(), field, replay.placement());
+  }
+  const auto* limits = limits_field(*parameters);
+  if (limits != nullptr && spending_of(replay.power()) == JobSpending::wait) {
+    for (const PowerLimit& limit : replay.power().limits()) {
+      parameters->GetReflection()->AddMessage(parameters.get(), limits)->CopyFrom(limit);
+    }
   }
   for (const std::string& each : replay.set()) {
     const ParameterSet set = parameter_set(each);

@@ -55,10 +55,15 @@ std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMa
 /// the text is not POLICY.PARAMETER=VALUE.
 ParameterSet parameter_set(const std::string& text);
 
-/// Returns the policy of a job-level replay with its parameters: `placement` from the replay, then
-/// the changes in replay.set() for this policy, and defaults; ignores changes for other policies.
-/// Throws bad_input for an unknown policy or a parameter that the policy does not have, and a usage
-/// Error for a malformed change.
+/// Returns true for a queue policy of the program that starts jobs within limits of power which it
+/// knows in advance (its parameter `limits`).
+bool knows_power_limits(const std::string& policy);
+
+/// Returns the policy of a job-level replay with its parameters: `placement` from the replay, the
+/// limits of its power if jobs wait for them and the policy knows_power_limits(), then the changes
+/// in replay.set() for this policy, and defaults; ignores changes for other policies. Throws
+/// bad_input for an unknown policy or a parameter that the policy does not have, and a usage Error
+/// for a malformed change.
 PolicySpec policy_of(const JobReplay& replay);
 /// Returns the policy of a job-level replay as a stack with one member. Throws as policy_of().
 std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay);

@@ -117,6 +117,8 @@ class ByteReader {
   }
   /// Returns true if no bytes remain.
   bool is_at_end() const { return left_.empty(); }
+  /// Returns the remaining bytes, which stay unread.
+  std::string_view rest() const { return left_; }
 
  private:
   std::string_view left_;

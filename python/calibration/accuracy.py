@@ -12,6 +12,7 @@ import distances
 import fit_stacks
 import numpy as np
 import page
+import plan_intervals
 import runs
 
 PART = "training runs"
@@ -69,20 +70,13 @@ def yardstick(rows, fitted):
     return np.array([seconds(row) for row in rows])
 
 
-def spearman(a, b):
-    if len(a) < 3:
-        return float("nan")
-    rank_a, rank_b = np.argsort(np.argsort(a)), np.argsort(np.argsort(b))
-    return float(np.corrcoef(rank_a, rank_b)[0, 1])
-
-
 def percent(value):
     return "" if np.isnan(value) else f"{100 * value:.1f}%"
 
 
 def error_cells(predicted, measured):
     error = predicted / measured - 1
-    rank = spearman(predicted, measured)
+    rank = runs.spearman(predicted, measured)
     return [percent(np.abs(error).mean()), percent(np.abs(error).max()), percent(error.mean()),
             "" if np.isnan(rank) else f"{rank:.2f}"]  # fmt: skip
 
@@ -128,9 +122,26 @@ def left_out_table(fit, keys, residual):
     return table(("left out", "rows", "mean", "max", "bias", "rank", "yardstick"), lines)
 
 
-def coverage_table(fits):
+def stack_table(residuals):
+    """Factors of the widths under each stack, and coverage of intervals made without a family."""
+    placed = by([each.residual.stack for each in distances.placed(residuals)])
+    all_placed, judged = distances.placed(residuals), list(plan_intervals.judged(residuals))
     lines = []
-    for name, of in distances.classes(distances.residuals(*fits)).items():
+    for stack, at in sorted(placed.items()):
+        factor80, factor95 = distances.stack_factors([all_placed[i] for i in at])
+        found = [judged[i] for i in at]
+        inside = [plan_intervals.family_mean((each.residual.family, getattr(each, column))
+                                             for each in found) for column in ("in80", "in95")]
+        lines.append([stack, len(at), len({each.residual.family for each in found}),
+                      f"{factor80:.2f}", f"{factor95:.2f}", f"{inside[0]:.0%}",
+                      f"{inside[1]:.0%}"])
+    return table(("stack", "rows", "families", "factor, 80%", "factor, 95%", "in 80%", "in 95%"),
+                 lines)
+
+
+def coverage_table(residuals):
+    lines = []
+    for name, of in distances.classes(residuals).items():
         c = distances.coverage(of, name)
         lines.append([name, len(of), c.families, f"{c.plain80:.0%}", f"{c.held80:.0%}",
                       f"{c.plain95:.0%}", f"{c.held95:.0%}", percent(c.width80)])
@@ -194,9 +205,17 @@ the GPU measured or scaled. A class below 30 rows takes the intervals of the cla
 word. The quantiles of a class know its families, and a new one differs from all of them: where
 intervals that were made without a family hold too few of its rows (`quantiles`), one factor a class
 widens them until they hold as many as they should (`widened`; one number for all its families).
-The share of measured times inside intervals that were made without their family:
+A family counts once, in the quantiles and in these shares of measured times inside intervals that
+were made without their family:
 
 {coverage}
+
+Under a stack the widths of all classes are multiplied by two factors: the parts of them that 80%
+and 95% of the stack's rows reach, drawn to 1 as if two more families were there; fewer than three
+families narrow nothing. The shares are again of intervals that have not seen the row's family
+(`python/calibration/plan_intervals.py` prints scores too):
+
+{stack_factors}
 {regret}
 Rows that lack a part of their configuration (`partial`) are predicted with assumptions, compared,
 and not judged:
@@ -215,12 +234,13 @@ def make_text():
     judged = [rows[i] for i in whole]
     fits = fit_stacks.fit_everything()
     fit, between = fits.fit, fits.between
+    residuals = distances.residuals(*fits)
     sources = [row["source_key"] for row in fit.rows]
     return TEXT.format(
         sources=source_table(judged, predicted[whole], fitted),
         stacks=left_out_table(fit, [stack.name for stack in fit.stacks], between),
         whole_sources=left_out_table(fit, sources, fit.left_out(sources)),
-        coverage=coverage_table(fits),
+        coverage=coverage_table(residuals), stack_factors=stack_table(residuals),
         regret=regret_text(judged, predicted[whole]),
         partial=partial_table([rows[i] for i in partial], [predictions[i] for i in partial]))
 

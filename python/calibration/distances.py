@@ -22,6 +22,11 @@ import numpy as np
 import runs
 
 FEWEST, FEWEST_ON_GPU = 30, 8
+# Families that weigh as much as the factor 1 in the factors of a stack, and the families below
+# which a stack narrows no interval.
+PRIOR_FAMILIES, FEWEST_TO_NARROW = 2, 3
+LEAST_FACTOR, MOST_FACTOR = 0.4, 4
+SHARES = (0.8, 0.95)
 # Residual: the class, the family left out together, log(measured / predicted), the id of the row
 # and how it was predicted, and the stack.
 Residual = collections.namedtuple("Residual", "words family value row stack")
@@ -106,15 +111,31 @@ def is_on_hardware(name):
                                                             "dense experts").split())
 
 
+def family_weights(of):
+    """The weights of residuals of which a family counts once."""
+    count = collections.Counter(each.family for each in of)
+    return np.array([1 / count[each.family] for each in of])
+
+
+def quantiles(values, weights, shares):
+    """Weighted quantiles, linear between the middles of the weights."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return np.interp(shares, (reached - weights[order] / 2) / reached[-1], values[order])
+
+
+def least_above(values, weights, share):
+    """The least of the values that has at least this share of the weights up to itself."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) / np.sum(weights)
+    return float(values[order][min(np.searchsorted(reached, share - 1e-9), len(order) - 1)])
+
+
 def held_bounds(of):
     """Both sides of the intervals of held-out residuals, the same below and above: families are too
-    few for sides of their own. A family counts once."""
-    count = collections.Counter(each.family for each in of)
-    size = np.abs([each.value for each in of])
-    order = np.argsort(size, kind="stable")
-    reached = np.cumsum([1 / count[of[i].family] for i in order]) / len(count)
-    sides = [max(0.01, float(size[order][min(np.searchsorted(reached, share - 1e-9), len(of) - 1)]))
-             for share in (0.8, 0.95)]
+    few for sides of their own."""
+    size, weights = np.abs([each.value for each in of]), family_weights(of)
+    sides = [max(0.01, least_above(size, weights, share)) for share in SHARES]
     sides[1] = max(sides[1], 1.1 * sides[0])
     return np.array([sides[0], sides[0], sides[1], sides[1]])
 
@@ -133,12 +154,6 @@ def classes(all_residuals):
             if len(of) >= (FEWEST_ON_GPU if name.startswith("on ") else FEWEST)}
 
 
-def bounds(values):
-    """Both sides of the 80% and the 95% interval, at least one percent each."""
-    low80, high80, low95, high95 = np.quantile(values, (0.1, 0.9, 0.025, 0.975))
-    return np.maximum(0.01, [-low80, high80, -low95, high95])
-
-
 def by_family(of):
     """The values of a class's residuals, an array a family."""
     families = collections.defaultdict(list)
@@ -147,13 +162,24 @@ def by_family(of):
     return [np.array(values) for values in families.values()]
 
 
+def group_weights(groups):
+    return np.concatenate([np.full(len(values), 1 / len(values)) for values in groups])
+
+
+def bounds(groups):
+    """Both sides of the 80% and the 95% interval of families, at least one percent each."""
+    low80, high80, low95, high95 = quantiles(np.concatenate(groups), group_weights(groups),
+                                             (0.1, 0.9, 0.025, 0.975))
+    return np.maximum(0.01, [-low80, high80, -low95, high95])
+
+
 def times_too_narrow(groups):
     """Returns the factors by which the 80% and the 95% interval of the other families would have to
     be wider to contain each value: two arrays."""
     factors = ([], [])
     for i, values in enumerate(groups):
         others = groups[:i] + groups[i + 1:] or groups
-        sides = bounds(np.concatenate(others)).reshape(2, 2)
+        sides = bounds(others).reshape(2, 2)
         for found, (below, above) in zip(factors, sides):
             found.append(np.where(values < 0, -values / below, values / above))
     return [np.concatenate(each) for each in factors]
@@ -164,17 +190,87 @@ def widened_bounds(of):
     are widened until those made without a family hold as many of its rows as they should (CV+ of
     arXiv:1905.02928, a family at a time)."""
     groups = by_family(of)
-    factor80, factor95 = (max(1.0, np.quantile(factors, share, method="higher"))
-                          for factors, share in zip(times_too_narrow(groups), (0.8, 0.95)))
-    return bounds(np.concatenate(groups)) * [factor80, factor80, factor95, factor95]
+    weights = group_weights(groups)
+    factor80, factor95 = (max(1.0, least_above(factors, weights, share))
+                          for factors, share in zip(times_too_narrow(groups), SHARES))
+    found = bounds(groups) * [factor80, factor80, factor95, factor95]
+    return ordered(found)
+
+
+def ordered(sides):
+    """The sides with a 95% interval that is wider than the 80% interval."""
+    return np.concatenate([sides[:2], np.maximum(sides[2:], 1.05 * sides[:2])])
+
+
+def bounds_of(name, of):
+    """Both sides of the 80% and of the 95% interval of a class."""
+    return held_bounds(of) if is_on_hardware(name) else widened_bounds(of)
+
+
+def used_class(words, known):
+    """The class whose interval the program uses (distance_named() in interval.cpp)."""
+    on_gpu = "on " + words.split()[-1]
+    for name in prefixes(words):
+        if name in known:
+            return name
+        if on_gpu in known:
+            return on_gpu
+    return None
+
+
+#: A residual, its class, the interval of that class without the residual's family, and the part of
+#: its sides at which the value lies, in the 80% and in the 95% interval.
+Placed = collections.namedtuple("Placed", "residual name sides at80 at95")
+
+
+def placed(all_residuals):
+    """Places residuals in the intervals of their classes, made without their family each. A family
+    that is the only one of its class has no such interval and is left out."""
+    groups, made, found = classes(all_residuals), {}, []
+    for each in all_residuals:
+        name = used_class(each.words, groups)
+        if name is None:
+            continue
+        if (name, each.family) not in made:
+            others = [one for one in groups[name] if one.family != each.family]
+            made[name, each.family] = bounds_of(name, others) if others else None
+        sides = made[name, each.family]
+        if sides is not None:
+            at = abs(each.value) / sides[[0, 2] if each.value < 0 else [1, 3]]
+            found.append(Placed(each, name, sides, *at))
+    return found
+
+
+def stack_factors(of):
+    """The factors of the widths of both intervals for the placed residuals of one stack."""
+    if not of:
+        return np.ones(2)
+    residuals_of = [each.residual for each in of]
+    weights, families = family_weights(residuals_of), len({r.family for r in residuals_of})
+    found = []
+    for values, share in zip(([p.at80 for p in of], [p.at95 for p in of]), SHARES):
+        reached = max(1e-3, least_above(np.array(values), weights, share))
+        factor = reached ** (families / (families + PRIOR_FAMILIES))
+        least = LEAST_FACTOR if families >= FEWEST_TO_NARROW else 1
+        found.append(np.clip(factor, least, MOST_FACTOR))
+    return np.array(found)
+
+
+def line(name, sides):
+    b80, a80, b95, a95 = sides
+    return (f"  - name: {name}\n    below_80: {b80:.4g}\n    above_80: {a80:.4g}\n"
+            f"    below_95: {b95:.4g}\n    above_95: {a95:.4g}\n")
 
 
 def catalogue(all_residuals):
     text = "distances:\n"
     for name, of in classes(all_residuals).items():
-        b80, a80, b95, a95 = held_bounds(of) if is_on_hardware(name) else widened_bounds(of)
-        text += (f"  - name: {name}\n    below_80: {b80:.4g}\n    above_80: {a80:.4g}\n"
-                 f"    below_95: {b95:.4g}\n    above_95: {a95:.4g}\n")
+        text += line(name, bounds_of(name, of))
+    by_stack = collections.defaultdict(list)
+    for each in placed(all_residuals):
+        by_stack[each.residual.stack].append(each)
+    for stack, of in sorted(by_stack.items()):
+        text += line(f"under {stack}", np.repeat(stack_factors(of), 2))
     return text
 
 
@@ -190,17 +286,19 @@ Coverage = collections.namedtuple("Coverage", "families plain80 plain95 held80 h
 
 def coverage(of, name=""):
     """Shares of a class's rows inside intervals made without their family, as the quantiles are and
-    widened, and the width of the widened 80% interval."""
+    widened, and the width of the widened 80% interval. A family counts once."""
     if name and is_on_hardware(name):
-        size = np.abs([each.value for each in of])
+        size, weights = np.abs([each.value for each in of]), family_weights(of)
         _, a80, _, a95 = held_bounds(of)
-        inside80, inside95 = (size <= a80).mean(), (size <= a95).mean()
+        inside80, inside95 = (np.average(size <= side, weights=weights) for side in (a80, a95))
         return Coverage(len(by_family(of)), inside80, inside95, inside80, inside95,
                         np.exp(a80) - np.exp(-a80))
     groups = by_family(of)
+    weights = group_weights(groups)
     narrow80, narrow95 = times_too_narrow(groups)
-    plain = bounds(np.concatenate(groups))
+    plain = bounds(groups)
     b80, a80, _, a95 = widened_bounds(of)
-    return Coverage(len(groups), (narrow80 <= 1).mean(), (narrow95 <= 1).mean(),
-                    (narrow80 <= a80 / plain[1]).mean(), (narrow95 <= a95 / plain[3]).mean(),
-                    np.exp(a80) - np.exp(-b80))
+    inside = [np.average(narrow <= most, weights=weights)
+              for narrow, most in ((narrow80, 1), (narrow95, 1), (narrow80, a80 / plain[1]),
+                                   (narrow95, a95 / plain[3]))]
+    return Coverage(len(groups), *inside, np.exp(a80) - np.exp(-b80))

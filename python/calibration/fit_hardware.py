@@ -33,8 +33,10 @@ VALIDATE = ("hy3tpu", "hy3gb300", "pedgb", "simumax_b200")
 # Effects of the compute rate: mean and standard deviation of the logarithm. Training runs reach
 # about four fifths of what isolated kernels do, as on H100.
 GPU_MEAN, GROUP_SD, GPU_SD = np.log(0.78), 0.4, 0.6
-STACK_SD, BOTH_SD, LOW_SD, EXPERTS_SD = 0.2, 0.12, 0.5, 0.6
-NETWORK_SD = 0.15
+# GPUs of Blackwell are one chip under different power limits, with the same measured kernels.
+SAME_CHIP_SD = 0.1
+STACK_SD, BOTH_SD, LOW_SD, EXPERTS_SD = 0.2, 0.12, 0.5, 0.3
+NETWORK_SD = 0.3
 HOST_SD = 2.0  # milliseconds
 NATURAL_MEAN, NATURAL_SD = np.log(1.3), 0.2
 NOISE, DELTA, STEPS = 0.08, 0.05, 5
@@ -203,7 +205,7 @@ class HardwareFit:
 
         for h in HARDWARE:
             add(("group", h.group), GPU_MEAN, GROUP_SD)
-            add(("gpu", h.name), 0, GPU_SD)
+            add(("gpu", h.name), 0, SAME_CHIP_SD if h.group == "Blackwell" else GPU_SD)
             add(("low", h.group), 0, LOW_SD)
             add(("network", h.group), 0, NETWORK_SD)
         add(("natural",), NATURAL_MEAN, NATURAL_SD)
@@ -449,8 +451,7 @@ def group_table(fit, by_family, by_source):
 def rank(a, b):
     if len(a) < 10 or len(set(b)) < 3:
         return ""
-    order = [np.argsort(np.argsort(v)) for v in (a, b)]
-    return f"{np.corrcoef(*order)[0, 1]:.2f}"
+    return f"{runs.spearman(a, b):.2f}"
 
 
 def error_cells(fit, at, residual):

@@ -30,46 +30,27 @@ BASELINE = pathlib.Path(__file__).with_name("interval-baseline.csv")
 Judged = collections.namedtuple("Judged", "residual name in80 in95 score80 score95")
 
 
-def used_class(words, known):
-    """The class whose interval the program uses (distance_named() in interval.cpp)."""
-    on_gpu = "on " + words.split()[-1]
-    for name in distances.prefixes(words):
-        if name in known:
-            return name
-        if on_gpu in known:
-            return on_gpu
-    return None
-
-
-def bounds_of(name, of):
-    """Both sides of the 80% and of the 95% interval of a class."""
-    return (distances.held_bounds if distances.is_on_hardware(name) else
-            distances.widened_bounds)(of)
-
-
-def judge(residual, name, bounds):
-    below80, above80, below95, above95 = bounds
-    value = residual.value
-    return Judged(residual, name, -below80 <= value <= above80, -below95 <= value <= above95,
-                  distances.score(value, below80, above80, 0.2),
+def judge(placed, factors):
+    """A placed residual by its interval, whose widths a stack's factors multiply."""
+    sides = distances.ordered(placed.sides * np.repeat(factors, 2))
+    below80, above80, below95, above95 = sides
+    value = placed.residual.value
+    return Judged(placed.residual, placed.name, -below80 <= value <= above80,
+                  -below95 <= value <= above95, distances.score(value, below80, above80, 0.2),
                   distances.score(value, below95, above95, 0.05))
 
 
 def judged(residuals):
-    """Yields each residual judged by the interval of its class that is made without the residual's
-    family."""
-    groups = distances.classes(residuals)
-    bounds = {}
-    for each in residuals:
-        name = used_class(each.words, groups)
-        if name is None:
-            continue
-        if (name, each.family) not in bounds:
-            others = [one for one in groups[name] if one.family != each.family]
-            bounds[name, each.family] = bounds_of(name, others) if others else None
-        if bounds[name, each.family] is None:
-            continue  # the only family of its class: no interval without it
-        yield judge(each, name, bounds[name, each.family])
+    """Yields each residual judged by the interval of its class under its stack that is made without
+    the residual's family."""
+    placed, factors = distances.placed(residuals), {}
+    for each in placed:
+        stack, family = each.residual.stack, each.residual.family
+        if (stack, family) not in factors:
+            factors[stack, family] = distances.stack_factors(
+                [one for one in placed
+                 if one.residual.stack == stack and one.residual.family != family])
+        yield judge(each, factors[stack, family])
 
 
 def family_mean(pairs):

@@ -57,12 +57,13 @@ WORDS = {
     # 16 is the rank of MLPerf's fine-tuning benchmark.
     "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
     # Recipes of Megatron-Bridge capture the whole iteration from release 26.06 on: the same layout
-    # takes 0.64 of its time under 26.04.01 (megatron_bridge, qwen3-30b-a3b).
-    "graphs": ((r"(?i)no CUDA graph|CUDA graphs off", "none"),
+    # takes 0.64 of its time under 26.04.01 (megatron_bridge, qwen3-30b-a3b). Without graphs, the
+    # sync-free experts of Primus do not let the host wait for counts of routed tokens either.
+    "graphs": ((r"sync-free MoE", "full"), (r"(?i)no CUDA graph|CUDA graphs off", "none"),
                (r"(?i)partial CUDA graph|scoped CUDA graph|router CUDA graph|CUDA graph over"
                 r"|attention CUDA graph", "partial"),
                (r"(?i)full.iteration|full CUDA graph", "full"),
-               (r"\b26\.0[6-9][.\d]* NeMo Container", "full")),
+               (r"\b26\.0[6-9][.\d]* NeMo Container|container nemo:26\.0[6-9]", "full")),
     # prime-rl's trainer of reinforcement learning makes logits in chunks (FusedOutputLinear).
     "loss": ((r"chunked loss|\brl trainer", "chunked"), (r"\bsft trainer", "plain"),
              (r"loss fusion|fused CE|CE fusion", "fused")),
@@ -76,8 +77,10 @@ PACKED = re.compile(r"\bpacked rows of\b")
 
 
 # Cells that a source states elsewhere than in its rows: weights and moments in 16 bits under
-# maxtext-slurm (configs/*.gpu.yml: weight_dtype, which Adam's moments follow in MaxText).
-SOURCES = {"mxslurm": {"optimizer_bytes": "4"}}
+# maxtext-slurm (configs/*.gpu.yml: weight_dtype, which Adam's moments follow in MaxText); the nodes
+# of InternEvo's measurements, with four RoCE links of 100 Gbit/s (doc/en/train_performance.md).
+SOURCES = {"mxslurm": {"optimizer_bytes": "4"},
+           "interevo": {"nics_per_node": "4", "nic_gbps": "100", "fabric": "RoCE"}}
 
 
 def stated(words):
@@ -156,6 +159,19 @@ def stack_of(prediction):
     """The name of the stack that a supported prediction used."""
     words = [w for w in prediction["reason"].split("; ") if w.startswith("stack ")]
     return words[0].split()[1]
+
+
+def ranks(values):
+    """Ranks from 0; equal values have the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts + 1) / 2)[inverse]
+
+
+def spearman(a, b):
+    """Spearman's rank correlation; nan for fewer than three values or equal ones."""
+    if len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
+        return float("nan")
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
 def family(gpu):

@@ -35,7 +35,7 @@ def scores(measured, predicted):
         far = np.abs(apart) > least
         shares += [right[far].sum(), far.sum()]
     regret = np.expm1(measured[np.argmin(predicted)] - measured.min())
-    return regret, accuracy.spearman(measured, predicted), *shares
+    return regret, runs.spearman(measured, predicted), *shares
 
 
 def random_choice(measured):

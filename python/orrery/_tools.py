@@ -58,16 +58,21 @@ class JobsReport:
 
     Attributes are the keys of ``orrery jobs --json``: ``jobs_in``, ``jobs_out``, ``jct_mean_s``,
     ``jct_p50_s``, ``jct_p99_s`` (job completion times), ``queue_mean_s``, ``makespan_s`` (all
-    seconds), ``utilization`` (0 to 1) and ``preemptions``, among others.
+    seconds), ``utilization`` (0 to 1) and ``preemptions``, among others. ``recorded`` is the log's
+    own outcome with the same keys, and ``savings`` is what the replay saves against it; both are
+    ``None`` for a log without starts. Reports with equal ``completed_digest`` are about the same
+    jobs; with equal ``schedule_digest``, all jobs of one log start and end at the same times.
     """
 
-    def __init__(self, values: Mapping[str, Any], tables: Sequence[str] = ("",) * 4) -> None:
+    def __init__(self, values: Mapping[str, Any], tables: Sequence[str] = ("",) * 5) -> None:
         self._values = dict(values)
         self._tables = tuple(tables)
 
     def _table(self, index: int) -> pd.DataFrame:
         names = dict.fromkeys(("job_id", "user", "vc", "name", "state", "reason", "key"), str)
         text = self._tables[index]
+        if not text:
+            return pd.DataFrame()
         return pd.read_csv(io.StringIO(text), dtype=names, keep_default_na=False, na_values=[""])
 
     @property
@@ -87,7 +92,8 @@ class JobsReport:
     @property
     def groups(self) -> pd.DataFrame:
         """Completed jobs by size and by virtual cluster: ``by, key, jobs, gpu_hours, jct_mean_s,
-        jct_p50_s, jct_p99_s, queue_mean_s, queue_p99_s``."""
+        jct_p50_s, jct_p99_s, queue_mean_s, queue_p99_s``, and the same in the log's own outcome as
+        ``recorded_jobs``, ``recorded_queue_mean_s``, ..., NaN for a log without starts."""
         return self._table(2)
 
     @property
@@ -99,6 +105,14 @@ class JobsReport:
         waited there and no longer in the replay: fewer GPUs were free than it needs; its virtual
         cluster would have had more than ever; neither. Empty for a log without starts."""
         return self._table(3)
+
+    @property
+    def waits(self) -> pd.DataFrame:
+        """Groups that wait less than in the log's own outcome, by virtual cluster, size and user,
+        of the jobs that completed in both: ``by, key, jobs, queue_mean_s, before_queue_mean_s,
+        saved_queue_mean_s, saved_queue_hours, saved_queue_gpu_hours``. Positive: less. An unknown
+        user has the key NaN. Without rows for a log without starts."""
+        return self._table(4)
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("_values", {})
@@ -131,6 +145,8 @@ class JobsReport:
             ("completion, median", duration(self.jct_p50_s)),
             ("completion, 99th percentile", duration(self.jct_p99_s)),
             ("in the queue, mean", duration(self.queue_mean_s)),
+            ("in the queue, as recorded", duration((values.get("recorded") or {}).get(
+                "queue_mean_s"))),
             ("makespan", duration(self.makespan_s)),
             ("GPU utilization", percent(self.utilization)),
             ("decisions", count(values.get("decisions"))),
@@ -160,7 +176,18 @@ def _check_replay(given: Mapping[str, Any]) -> None:
             f"policy is one queue policy, not {policy!r}: call orrery.jobs once for each, "
             f"{{name: orrery.jobs(..., policy=name) for name in {names}}}"
         )
+    kinds = given["node_kinds"]
+    if kinds is not None:
+        if given["nodes"] is not None or given["cluster"] is not None:
+            raise ValueError("node_kinds is in place of nodes and of cluster: leave them out")
+        if not kinds:
+            raise ValueError("node_kinds has kinds of GPUs and their numbers of nodes, not {}")
+        for kind, nodes in kinds.items():
+            _check_count(f"node_kinds[{kind!r}]", nodes, 131072)
+        _check_count("the sum of node_kinds", sum(kinds.values()), 131072)
     for name, most in (("nodes", 131072), ("gpus_per_node", 128)):
+        if name == "nodes" and kinds is not None:
+            continue
         if given[name] is not None or given["cluster"] is None:
             _check_count(name, given[name], most)
     if given["gpu_slices"] is not None:
@@ -168,19 +195,22 @@ def _check_replay(given: Mapping[str, Any]) -> None:
 
 
 def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
-    conditions = given["conditions"]
+    conditions, power = given["conditions"], given["power"]
+    kinds = dict(given["node_kinds"] or {})
     return {
         "trace": os.fspath(given["trace"]),
-        "nodes": int(given["nodes"] or 0),
+        "nodes": int(given["nodes"] or sum(kinds.values())),
         "gpus_per_node": int(given["gpus_per_node"] or 0),
         "cluster": os.fspath(given["cluster"] or ""),
         "conditions": json.dumps(conditions) if conditions else "",
+        "power": json.dumps(power) if power else "",
         "placement": str(given["placement"]),
         "estimates": str(given["estimates"]),
         "estimate_error": float(given["estimate_error"]),
         "seed": int(given["seed"]),
         "strict": bool(given["strict"]),
         "gpu_slices": int(given["gpu_slices"] or 0),
+        "node_kinds": [(str(kind), int(nodes)) for kind, nodes in kinds.items()],
     }
 
 
@@ -189,12 +219,32 @@ def _changed_replay(asked: Mapping[str, Any]) -> JobsReport:
     changes = dict(asked["what_if"])
     others = {key: value for key, value in asked.items() if key != "what_if"}
     for key in changes:
-        if key not in others or key == "trace":
-            known = ", ".join(key for key in others if key != "trace")
+        if key not in others or key in ("trace", "record"):
+            known = ", ".join(key for key in others if key not in ("trace", "record"))
             raise ValueError(f"what_if changes an argument of orrery.jobs, not {key!r}: {known}")
-    report = jobs(**{**others, **changes})
+    # Another policy is a change, and so is a cluster where none was given.
+    has_base = others["policy"] == changes.get("policy", others["policy"])
+    sizes = (others["nodes"], others["gpus_per_node"])
+    has_base = has_base and (others["cluster"] is not None or None not in sizes)
+    report = _replayed({**others, **changes}, others if has_base else None)
     report._values["what_if"] = ", ".join(f"{key}={value}" for key, value in changes.items())
     return report
+
+
+def _replayed(given: Mapping[str, Any], base: Optional[Mapping[str, Any]] = None) -> JobsReport:
+    # The replay of jobs() with these arguments; `base`: those without a change.
+    _check_replay(given)
+    if base is not None:
+        _check_replay(base)
+    policy = given["policy"]
+    named = policy if isinstance(policy, str) else listed(policy, None) or []
+    report, *tables = _core.jobs(
+        _order_of(given),
+        os.fspath(given["record"] or ""),
+        named,
+        None if base is None else _order_of(base),
+    )
+    return JobsReport(json.loads(report), tables)
 
 
 def jobs(
@@ -212,6 +262,8 @@ def jobs(
     conditions: Optional[Mapping[str, Any]] = None,
     what_if: Optional[Mapping[str, Any]] = None,
     gpu_slices: Optional[int] = None,
+    node_kinds: Optional[Mapping[str, int]] = None,
+    power: Optional[Mapping[str, Any]] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -240,10 +292,14 @@ def jobs(
         or ``{"speed": "simulated", "kinds": [...]}``, which needs `cluster`.
     what_if : mapping, optional
         Arguments of this function with other values: ``{"nodes": 72}``. The report names them as
-        ``report.what_if``. Several replays side by side are several calls.
+        ``report.what_if``. A change that the replay does not read is refused; other changes may
+        still move no job: compare ``report.schedule_digest``.
     gpu_slices : int, optional
-        Slices of each GPU, up to 1,000, for a log with parts of GPUs: a part takes as many as it
-        needs, rounded up. Default: no part is rounded up. 1: a part counts as a whole GPU.
+        Slices of each GPU, up to 1,000, to which parts of GPUs are rounded up.
+    node_kinds : mapping, optional
+        Nodes by kind of GPU, in order, in place of `nodes`: ``{"A100": 4, "V100": 8}``.
+    power : mapping, optional
+        Power budget of the `cluster`, as in a replay's file: ``{"limits": [{"share": "80%"}]}``.
 
     Returns
     -------
@@ -254,16 +310,13 @@ def jobs(
     ------
     InputError
         For a bad trace, with its line, and for an unknown policy or placement.
+    UsageError
+        For `what_if` without effect.
     ValueError
         For a cluster without nodes or GPUs, or one that is too large.
     """
     given = dict(locals())
-    if what_if:
-        return _changed_replay(given)
-    _check_replay(given)
-    named = policy if isinstance(policy, str) else listed(policy, None) or []
-    report, *tables = _core.jobs(_order_of(given), os.fspath(record or ""), named)
-    return JobsReport(json.loads(report), tables)
+    return _changed_replay(given) if what_if else _replayed(given)
 
 
 def job_log(
@@ -273,6 +326,7 @@ def job_log(
     gpu: str = "v100",
     anonymous: bool = False,
     gpu_kind: str = "",
+    columns: str = "",
 ) -> pd.DataFrame:
     """Read another tool's job log.
 
@@ -293,6 +347,9 @@ def job_log(
         Numbers in place of the names of users, virtual clusters, jobs, QOS and ids.
     gpu_kind : str
         Only jobs that may have this kind of GPU, as the log names it; empty: all jobs.
+    columns : str
+        Names of all columns of a log of ``sacct`` without a header (``sacct -n``), between
+        commas: the list after its ``-o``.
 
     Returns
     -------
@@ -314,6 +371,7 @@ def job_log(
         str(gpu),
         str(gpu_kind),
         bool(anonymous),
+        str(columns),
     )
     texts = ("job_id", "vc", "user", "name", "after", "qos", "gpu_kind", "speeds")
     names = dict.fromkeys(texts, str)

@@ -159,7 +159,8 @@ std::vector<estimates::JobBeside> Contention::jobs_beside(const std::vector<JobI
                     .plan = steps[i]->plan,
                     .prices = entry.work.stepper->prices(),
                     .state = entry.work.state,
-                    .begins = to_seconds(std::max<Nanos>(0, entry.next - now))});
+                    .begins = to_seconds(std::max<Nanos>(0, entry.next - now)),
+                    .duration_only = entry.work.steady});
   }
   return jobs;
 }

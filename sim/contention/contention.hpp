@@ -35,7 +35,8 @@ class Contention {
     /// Links of the job's flows, ascending; nothing: computed from the stepper when needed.
     std::optional<std::vector<LinkId>> links = {};
     /// True if the stepper never changes, the state is nominal, and no begin of a step is reported.
-    /// If all jobs of a group are steady, their steps begin together, and the result is cached.
+    /// If all jobs of a group are steady, their steps begin together, and the result is cached. Of
+    /// the step of a steady job beside its group only the duration has a meaning.
     bool steady = false;
   };
   /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().

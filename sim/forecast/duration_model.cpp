@@ -14,52 +14,18 @@ constexpr double kSharpness = 10;      // fall of the weight with the relative e
 constexpr double kLeastWeight = 0.05;  // share of the best kind's; lighter kinds are left out
 constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
 constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
-constexpr double kUnknownError = 2;   // error of a type of kinds without earlier errors
 constexpr int kPriorPoints = 9;       // odd: the one in the middle is the median
-constexpr double kLongestPrior_s = 1e9;
 
 double log_error(double estimate_s, double duration_s) {
   return std::abs(std::log(std::max(estimate_s, 1.0) / std::max(duration_s, 1.0)));
 }
 
-/// Adds durations with the sum of weights `weight` that spread around a median as widely as earlier
-/// medians were wrong: log-logistic, whose mean absolute logarithm is its shape times ln 4. After
-/// errors of many orders of magnitude, limits the durations to 1 s and to kLongestPrior_s.
-void add_prior(double median_s, double error, double weight,
-               std::vector<std::pair<double, double>>& weighted) {
-  const double shape = error / std::log(4.0);
+/// Adds unknown durations with the sum of weights 1.
+void add_prior(double median_s, double error, WeightedDurations& weighted) {
   for (int i = 0; i < kPriorPoints; ++i) {
     const double u = (i + 0.5) / kPriorPoints;
-    const double duration_s = median_s * std::pow(u / (1 - u), shape);
-    weighted.push_back({std::clamp(duration_s, std::min(median_s, 1.0),
-                                   std::max(median_s, kLongestPrior_s)),
-                        weight / kPriorPoints});
+    weighted.emplace_back(unknown_duration(median_s, error, u), 1.0 / kPriorPoints);
   }
-}
-
-/// Gives the weights of jobs that still run to the longer durations (estimator of Kaplan and
-/// Meier): the jobs that have ended first are the short ones. Beyond all durations the rest is as
-/// long as the elapsed time. `running`: elapsed seconds, ascending.
-void spread_running(const std::vector<double>& running,
-                    std::vector<std::pair<double, double>>& weighted) {
-  std::sort(weighted.begin(), weighted.end());
-  auto left = static_cast<double>(running.size());
-  for (const auto& [duration, weight] : weighted) left += weight;
-  double factor = 1;
-  auto each = weighted.begin();
-  for (const double elapsed_s : running) {
-    for (; each != weighted.end() && each->first <= elapsed_s; ++each) {
-      left -= each->second;
-      each->second *= factor;
-    }
-    left -= 1;
-    if (left > 1e-9) factor *= 1 + 1 / left;
-  }
-  if (each == weighted.end() && !running.empty()) {
-    weighted.emplace_back(2 * running.back(), factor);
-    return;
-  }
-  for (; each != weighted.end(); ++each) each->second *= factor;
 }
 
 /// Returns the name without digits: users number the repetitions of a job.
@@ -74,8 +40,8 @@ std::string without_digits(const std::string& name) {
 
 // ---- the distribution -----------------------------------------------------------------------
 
-DurationDistribution::DurationDistribution(std::vector<std::pair<double, double>> weighted,
-                                           double elapsed_s, double limit_s)
+DurationDistribution::DurationDistribution(WeightedDurations weighted, double elapsed_s,
+                                           double limit_s)
     : cumulative_(std::move(weighted)),
       elapsed_s_(elapsed_s),
       limit_s_(std::max(limit_s, limit_s > 0 ? elapsed_s : 0)) {
@@ -168,31 +134,45 @@ std::vector<DurationModel::Weighted> DurationModel::weights(const JobColumns& jo
   return found;
 }
 
-DurationDistribution DurationModel::mixture(const std::vector<Weighted>& kinds,
-                                            const JobColumns& job, double elapsed_s,
+DurationModel::JobKinds DurationModel::kinds_for(const JobColumns& job) const {
+  JobKinds found{.kinds = {}, .limit_s = limit_of(job)};
+  const bool trusts_mixture = mixture_error_.sum < kNeededGain * size_error_.sum;
+  const Kind* const size = size_kind(job);
+  if (trusts_mixture) {
+    found.kinds = weights(job);
+  } else if (size != nullptr) {
+    found.kinds = {{size, expected_error('s', *size), 1}};
+  }
+  found.guess_s = found.limit_s > 0 ? std::min(kFirstGuess_s, found.limit_s / 2) : kFirstGuess_s;
+  return found;
+}
+
+DurationDistribution DurationModel::mixture(const JobKinds& job, double elapsed_s,
                                             bool sees_running) const {
-  std::vector<std::pair<double, double>> weighted;
-  for (const auto& [kind, error, weight] : kinds) {
-    std::vector<std::pair<double, double>> own;
+  WeightedDurations weighted;
+  if (job.kinds.empty()) add_prior(job.guess_s, kUnknownError, weighted);
+  for (const auto& [kind, error, weight] : job.kinds) {
+    WeightedDurations own;
     for (const double duration_s : kind->sorted) own.push_back({duration_s, 1});
-    add_prior(kind->median(), error, 1, own);
+    add_prior(kind->median(), error, own);
     auto count = static_cast<double>(kind->sorted.size() + 1);
-    const bool forgets = kind->sorted.size() == kWindow;  // ended jobs, but none that runs
-    if (sees_running && !kind->running.empty() && !forgets) {
-      spread_running(kind->running, own);
+    if (sees_running && !kind->running.empty() && !kind->is_full()) {
+      WeightedDurations running;
+      for (const double each_s : kind->running) running.push_back({each_s, 1});
+      spread_running(running, own);
       count += static_cast<double>(kind->running.size());
     }
     for (const auto& [duration_s, own_weight] : own) {
       if (duration_s > elapsed_s) weighted.push_back({duration_s, weight * own_weight / count});
     }
   }
-  return {std::move(weighted), elapsed_s, limit_of(job)};
+  return {std::move(weighted), elapsed_s, job.limit_s};
 }
 
 void DurationModel::record_end(const JobColumns& job, double duration_s) {
   if (const Kind* const size = size_kind(job)) {
-    mixture_error_.add(log_error(mixture(weights(job), job, 0, false).quantile(0.5), duration_s),
-                       kGuardMemory);
+    const JobKinds all{.kinds = weights(job), .limit_s = limit_of(job)};
+    mixture_error_.add(log_error(mixture(all, 0, false).quantile(0.5), duration_s), kGuardMemory);
     size_error_.add(log_error(size->median(), duration_s), kGuardMemory);
   }
   if (job.limit_s > 0) {
@@ -223,26 +203,12 @@ void DurationModel::set_running(const std::vector<std::pair<JobColumns, double>>
 }
 
 DurationDistribution DurationModel::of(const JobColumns& job, double elapsed_s) const {
-  return distribution(job, elapsed_s, true);
-}
-
-DurationDistribution DurationModel::distribution(const JobColumns& job, double elapsed_s,
-                                                 bool sees_running) const {
-  const bool trusts_mixture = mixture_error_.sum < kNeededGain * size_error_.sum;
-  if (trusts_mixture) return mixture(weights(job), job, elapsed_s, sees_running);
-  if (const Kind* const size = size_kind(job)) {
-    return mixture({{size, expected_error('s', *size), 1}}, job, elapsed_s, sees_running);
-  }
-  const double limit_s = limit_of(job);
-  std::vector<std::pair<double, double>> weighted;
-  add_prior(limit_s > 0 ? std::min(kFirstGuess_s, limit_s / 2) : kFirstGuess_s, kUnknownError, 1,
-            weighted);
-  return {std::move(weighted), elapsed_s, limit_s};
+  return mixture(kinds_for(job), elapsed_s, true);
 }
 
 DurationModel::Medians DurationModel::medians(const JobColumns& job) const {
   const Kind* const size = size_kind(job);
-  return {.model_s = distribution(job, 0, false).quantile(0.5),
+  return {.model_s = mixture(kinds_for(job), 0, false).quantile(0.5),
           .by_size_s = size != nullptr ? size->median() : kFirstGuess_s};
 }
 

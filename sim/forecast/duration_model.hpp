@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/forecast/weighted_durations.hpp"
+
 namespace orrery::sim {
 
 /// Columns of a job that are known at its submission.
@@ -34,19 +36,28 @@ class DurationDistribution {
   /// Constructs the distribution of the weighted durations above `elapsed_s`. Without any, the
   /// duration is `elapsed_s` / (1 - u) for u uniform in [0, 1). `limit_s`: largest duration; 0:
   /// none.
-  DurationDistribution(std::vector<std::pair<double, double>> weighted, double elapsed_s,
-                       double limit_s);
+  DurationDistribution(WeightedDurations weighted, double elapsed_s, double limit_s);
   /// Returns the duration in seconds at the fraction `u` in [0, 1); at least the elapsed time.
   double quantile(double u) const;
 
  private:
-  std::vector<std::pair<double, double>> cumulative_;  ///< duration, sum of weights up to it
+  WeightedDurations cumulative_;  ///< duration, sum of weights up to it
   double elapsed_s_, limit_s_;
 };
 
 /// Learner of durations.
 class DurationModel {
+  struct Kind;
+  struct Weighted;
+
  public:
+  /// Kinds whose durations a job may have, with their weights; from kinds_for(), valid until the
+  /// model learns.
+  struct JobKinds {
+    std::vector<Weighted> kinds;  ///< empty before any end
+    double guess_s = 0;           ///< median before any end
+    double limit_s = 0;           ///< largest duration; 0: none
+  };
   /// Estimates of one job at its submission, in seconds.
   struct Medians {
     double model_s = 0;    ///< median of of() without the jobs that run
@@ -60,11 +71,15 @@ class DurationModel {
   void set_running(const std::vector<std::pair<JobColumns, double>>& running);
   /// Returns the distribution for a job that has run for `elapsed_s`.
   DurationDistribution of(const JobColumns& job, double elapsed_s) const;
+  /// Returns the kinds of the job and their weights in the mixture.
+  JobKinds kinds_for(const JobColumns& job) const;
   /// Returns the medians for a new job; 3,600 s for both before any end.
   Medians medians(const JobColumns& job) const;
 
  private:
+  friend class PossibleDurations;
   static constexpr std::size_t kWindow = 128;  ///< newest durations of a kind
+  static constexpr double kUnknownError = 2;   ///< error of a type of kinds without earlier errors
   static constexpr std::size_t kCountClasses = 8;
 
   /// Sum that forgets old terms.
@@ -83,6 +98,8 @@ class DurationModel {
     FadingSum error;  ///< errors of earlier medians, as differences of natural logarithms
 
     double median() const { return sorted[sorted.size() / 2]; }
+    /// Returns true if the kind forgets ended jobs: those that run do not count then.
+    bool is_full() const { return sorted.size() == kWindow; }
     void add(double duration_s);
   };
   /// Kind of a job with the expected error of its median and its weight.
@@ -97,10 +114,7 @@ class DurationModel {
   /// count of durations.
   double expected_error(char type, const Kind& kind) const;
   std::vector<Weighted> weights(const JobColumns& job) const;
-  DurationDistribution distribution(const JobColumns& job, double elapsed_s,
-                                    bool sees_running) const;
-  DurationDistribution mixture(const std::vector<Weighted>& kinds, const JobColumns& job,
-                               double elapsed_s, bool sees_running) const;
+  DurationDistribution mixture(const JobKinds& job, double elapsed_s, bool sees_running) const;
   const Kind* size_kind(const JobColumns& job) const;
   const Kind* find(const std::string& key) const;
   double limit_of(const JobColumns& job) const;

@@ -51,6 +51,15 @@ double distance_from(Nanos low, Nanos high, Nanos actual) {
   return std::max(below, above);
 }
 
+/// Returns the distance of an instant from an interval, relative to the time ahead; of an instant
+/// inside relative to the width of the interval: wide intervals, of a time in which little was
+/// known, would else narrow later ones to nothing.
+double relative_distance(Nanos low, Nanos high, Nanos actual, double scale) {
+  const double distance = distance_from(low, high, actual);
+  if (distance >= 0 || high == kNever) return distance / scale;
+  return distance / static_cast<double>(high - low);
+}
+
 /// Returns the value that the fraction `share` of the values does not exceed.
 double level_of(std::vector<double>& values, double share) {
   const auto count = static_cast<double>(values.size());
@@ -60,9 +69,19 @@ double level_of(std::vector<double>& values, double share) {
   return *at;
 }
 
-/// Moves both limits outwards by `by`, not beyond the instant of the forecast and the median.
+/// Returns the error rounded up to 12 binary digits. Whole numbers up to 4,096 stay as they are.
+float rounded_error(double error_s) {
+  int exponent = 0;
+  const double digits = std::frexp(error_s, &exponent);
+  return static_cast<float>(std::ldexp(std::ceil(std::ldexp(digits, 12)), exponent - 12));
+}
+
+/// Moves both limits outwards by a relative_distance(), not beyond the instant of the forecast and
+/// the median.
 void widen(Nanos& low, Nanos& high, double by, const InstantForecast& around) {
-  const auto step = static_cast<Nanos>(std::clamp(by, -1e18, 1e18));
+  const bool is_wider = by >= 0 || high == kNever;
+  const double unit = is_wider ? scale_of(around) : static_cast<double>(high - low);
+  const auto step = static_cast<Nanos>(std::clamp(by * unit, -1e18, 1e18));
   low = std::clamp(low - step, around.made, std::max(around.made, around.median));
   if (high != kNever) high = std::max(high + step, around.median);
 }
@@ -87,8 +106,8 @@ InstantForecast ForecastScore::raw_forecast(const std::vector<Nanos>& samples, N
 
 ForecastScore::Excess ForecastScore::excess(const InstantForecast& raw, Nanos actual) {
   const double scale = scale_of(raw);
-  return {distance_from(raw.low80, raw.high80, actual) / scale,
-          distance_from(raw.low95, raw.high95, actual) / scale};
+  return {relative_distance(raw.low80, raw.high80, actual, scale),
+          relative_distance(raw.low95, raw.high95, actual, scale)};
 }
 
 /// A job that comes counts as one more, which may have any error.
@@ -116,14 +135,11 @@ void ForecastScore::measure_widening(Nanos now) const {
   if (measured_ == now) return;
   measured_ = now;
   std::array<std::vector<Excess>, kHorizons> late;
-  for (const auto& [job, forecasts] : open_) {
-    std::array<std::vector<Excess>, kHorizons> of_job;
-    for (const Open& open : forecasts) {
-      if (now > open.raw.high80) of_job[horizon_of(open.raw)].push_back(excess(open.raw, now));
-    }
+  for (const auto& [job, of_job] : open_) {
     for (std::size_t i = 0; i < kHorizons; ++i) {
-      keep_some(of_job[i]);
-      late[i].insert(late[i].end(), of_job[i].begin(), of_job[i].end());
+      for (const Open& open : of_job[i].kept) {
+        if (now > open.raw.high80) late[i].push_back(excess(open.raw, now));
+      }
     }
   }
   for (std::size_t i = 0; i < kHorizons; ++i) widening_[i] = widening(horizons_[i], late[i]);
@@ -136,9 +152,8 @@ InstantForecast ForecastScore::forecast(const std::vector<Nanos>& samples, Nanos
   if (out.median == kNever) return out;
   measure_widening(made);
   const std::array<double, 2> by = widening_[horizon_of(out)].value_or(std::array<double, 2>{});
-  const double scale = scale_of(out);
-  widen(out.low80, out.high80, by[0] * scale, out);
-  widen(out.low95, out.high95, by[1] * scale, out);
+  widen(out.low80, out.high80, by[0], out);
+  widen(out.low95, out.high95, by[1], out);
   return out;
 }
 
@@ -148,61 +163,74 @@ void ForecastScore::add(JobId job, const InstantForecast& forecast,
     ++beyond_;
     return;
   }
-  open_[job].push_back({forecast, raw_forecast(samples, forecast.made)});
+  OpenOfJob& open = open_[job][horizon_of(forecast)];
+  if (open.made++ % open.weight != 0) return;
+  open.kept.push_back({forecast, raw_forecast(samples, forecast.made)});
+  for (const std::size_t most = most_of_job(); open.kept.size() > most; open.weight *= 2) {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < open.kept.size(); i += 2) open.kept[left++] = open.kept[i];
+    open.kept.resize(left);
+  }
 }
 
-void ForecastScore::score(const Open& open, Nanos actual) {
+/// Returns the most forecasts that are kept of one job and horizon.
+std::size_t ForecastScore::most_of_job() const {
+  return std::clamp(kMostOpen / (kHorizons * open_.size()), kLeastOfJob, kOfJob);
+}
+
+void ForecastScore::score(const Open& open, Nanos actual, std::uint64_t weight, Horizon& horizon) {
   const InstantForecast& shown = open.shown;
-  Horizon& horizon = horizons_[horizon_of(shown)];
-  horizon.errors_s.push_back(static_cast<float>(std::abs(to_seconds(actual - shown.median))));
-  if (actual >= shown.low80 && actual <= shown.high80) ++horizon.in80;
-  if (actual >= shown.low95 && actual <= shown.high95) ++horizon.in95;
+  horizon.errors_s[rounded_error(std::abs(to_seconds(actual - shown.median)))] += weight;
+  horizon.forecasts += weight;
+  if (actual >= shown.low80 && actual <= shown.high80) horizon.in80 += weight;
+  if (actual >= shown.low95 && actual <= shown.high95) horizon.in95 += weight;
 }
 
 std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual) {
   std::vector<InstantForecast> out;
   const auto known = open_.extract(job);
   if (!known) return out;
-  std::array<std::vector<Excess>, kHorizons> found;
-  for (const Open& open : known.mapped()) {
-    score(open, actual);
-    found[horizon_of(open.raw)].push_back(excess(open.raw, actual));
-    out.push_back(open.shown);
+  for (std::size_t i = 0; i < kHorizons; ++i) {
+    const OpenOfJob& open = known.mapped()[i];
+    std::vector<Excess> found;
+    std::uint64_t left = open.made;
+    for (const Open& each : open.kept) {
+      const std::uint64_t weight = std::min(open.weight, left);
+      left -= weight;
+      score(each, actual, weight, horizons_[i]);
+      found.push_back(excess(each.raw, actual));
+      out.push_back(each.shown);
+    }
+    add_job(horizons_[i], std::move(found));
   }
-  for (std::size_t i = 0; i < kHorizons; ++i) add_job(horizons_[i], std::move(found[i]));
+  std::stable_sort(out.begin(), out.end(), [](const InstantForecast& a, const InstantForecast& b) {
+    return a.made < b.made;
+  });
   measured_ = kNever;
   return out;
 }
 
-void ForecastScore::keep_some(std::vector<Excess>& of_job) {
-  const std::size_t count = of_job.size();
-  if (count <= kOfJob) return;
-  for (std::size_t i = 0; i < kOfJob; ++i) of_job[i] = of_job[i * count / kOfJob];
-  of_job.resize(kOfJob);
-}
-
 void ForecastScore::add_job(Horizon& horizon, std::vector<Excess> found) {
   if (found.empty()) return;
-  keep_some(found);
   horizon.jobs.push_back(std::move(found));
   if (horizon.jobs.size() > kNewest) horizon.jobs.pop_front();
 }
 
-ScoreRow ForecastScore::row(const std::string& name, std::vector<float> errors_s,
-                            std::uint64_t in80, std::uint64_t in95) {
-  const auto within = [&errors_s](float most) {
-    return std::count_if(errors_s.begin(), errors_s.end(),
-                         [most](float error) { return error <= most; });
-  };
-  const auto count = static_cast<double>(errors_s.size());
-  ScoreRow out{.horizon = name, .forecasts = errors_s.size()};
-  out.within_minute = static_cast<double>(within(60)) / count;
-  out.within_ten_minutes = static_cast<double>(within(600)) / count;
-  out.coverage80 = static_cast<double>(in80) / count;
-  out.coverage95 = static_cast<double>(in95) / count;
-  const auto middle = errors_s.begin() + static_cast<std::ptrdiff_t>(errors_s.size() / 2);
-  std::nth_element(errors_s.begin(), middle, errors_s.end());
-  out.median_error_s = *middle;
+ScoreRow ForecastScore::row(const std::string& name, const Horizon& horizon) {
+  const auto count = static_cast<double>(horizon.forecasts);
+  ScoreRow out{.horizon = name, .forecasts = horizon.forecasts};
+  out.coverage80 = static_cast<double>(horizon.in80) / count;
+  out.coverage95 = static_cast<double>(horizon.in95) / count;
+  std::uint64_t up_to = 0, in_minute = 0, in_ten_minutes = 0;
+  for (const auto& [error_s, forecasts] : horizon.errors_s) {
+    const bool has_median = up_to <= horizon.forecasts / 2;
+    up_to += forecasts;
+    if (has_median) out.median_error_s = error_s;
+    if (error_s <= 60) in_minute = up_to;
+    if (error_s <= 600) in_ten_minutes = up_to;
+  }
+  out.within_minute = static_cast<double>(in_minute) / count;
+  out.within_ten_minutes = static_cast<double>(in_ten_minutes) / count;
   return out;
 }
 
@@ -211,13 +239,14 @@ std::vector<ScoreRow> ForecastScore::rows() const {
   Horizon all;
   for (std::size_t i = 0; i < kHorizons; ++i) {
     const Horizon& each = horizons_[i];
-    if (each.errors_s.empty()) continue;
-    rows.push_back(row(kNames[i], each.errors_s, each.in80, each.in95));
-    all.errors_s.insert(all.errors_s.end(), each.errors_s.begin(), each.errors_s.end());
+    if (each.forecasts == 0) continue;
+    rows.push_back(row(kNames[i], each));
+    for (const auto& [error_s, forecasts] : each.errors_s) all.errors_s[error_s] += forecasts;
+    all.forecasts += each.forecasts;
     all.in80 += each.in80;
     all.in95 += each.in95;
   }
-  if (!rows.empty()) rows.push_back(row("all", all.errors_s, all.in80, all.in95));
+  if (!rows.empty()) rows.push_back(row("all", all));
   return rows;
 }
 

@@ -43,7 +43,7 @@ class ForecastScore {
   /// Keeps a forecast of these samples until the instant is known. Only counts a forecast whose
   /// median is beyond the horizon of the futures.
   void add(JobId job, const InstantForecast& forecast, const std::vector<Nanos>& samples);
-  /// Scores all forecasts of the job. Returns them.
+  /// Scores the forecasts of the job. Returns those that were kept.
   std::vector<InstantForecast> resolve_job(JobId job, Nanos actual);
   /// Forgets the forecasts of a job whose instant will never come.
   void drop_job(JobId job) { open_.erase(job); }
@@ -56,6 +56,8 @@ class ForecastScore {
   static constexpr std::size_t kHorizons = 5;
   /// jobs that set the intervals of a horizon, and forecasts of each
   static constexpr std::size_t kNewest = 500, kLeast = 5, kOfJob = 64;
+  /// forecasts that are kept of all open jobs, and at least of each
+  static constexpr std::size_t kMostOpen = std::size_t{1} << 20, kLeastOfJob = 8;
 
   /// Distances of instants from the 80% and the 95% interval of the samples, relative to the time
   /// ahead; negative inside.
@@ -64,29 +66,32 @@ class ForecastScore {
   using Widening = std::optional<std::array<double, 2>>;
   /// Errors of the forecasts of one horizon.
   struct Horizon {
-    std::vector<float> errors_s;
-    std::uint64_t in80 = 0, in95 = 0;
+    std::map<float, std::uint64_t> errors_s;  ///< numbers of forecasts
+    std::uint64_t forecasts = 0, in80 = 0, in95 = 0;
     std::deque<std::vector<Excess>> jobs;  ///< excesses of the newest jobs
   };
   /// Forecast with the intervals of its samples, before they were widened.
   struct Open {
     InstantForecast shown, raw;
   };
+  /// Open forecasts of one job and horizon: of `made` ones each `weight`-th is kept.
+  struct OpenOfJob {
+    std::vector<Open> kept;
+    std::uint64_t made = 0, weight = 1;
+  };
   static std::size_t horizon_of(const InstantForecast& forecast);
   static InstantForecast raw_forecast(const std::vector<Nanos>& samples, Nanos made);
   static Excess excess(const InstantForecast& raw, Nanos actual);
   static Widening widening(const Horizon& horizon, const std::vector<Excess>& late);
-  /// Removes errors of one job above kOfJob, and keeps those at equal distances.
-  static void keep_some(std::vector<Excess>& of_job);
   static void add_job(Horizon& horizon, std::vector<Excess> found);
   void measure_widening(Nanos now) const;
-  static ScoreRow row(const std::string& name, std::vector<float> errors_s, std::uint64_t in80,
-                      std::uint64_t in95);
-  void score(const Open& open, Nanos actual);
+  static ScoreRow row(const std::string& name, const Horizon& horizon);
+  static void score(const Open& open, Nanos actual, std::uint64_t weight, Horizon& horizon);
+  std::size_t most_of_job() const;
 
-  std::map<JobId, std::vector<Open>> open_;
+  std::map<JobId, std::array<OpenOfJob, kHorizons>> open_;
   std::array<Horizon, kHorizons> horizons_;
-  mutable std::array<Widening, kHorizons> widening_;  ///< at the instant `measured_`
+  mutable std::array<Widening, kHorizons> widening_;  ///< values at the instant `measured_`
   mutable Nanos measured_ = kNever;                   ///< kNever: not since the newest score
   std::uint64_t beyond_ = 0;
 };

@@ -45,6 +45,41 @@ std::vector<std::uint32_t> shuffled(std::uint32_t count, Rng& rng) {
   return out;
 }
 
+/// Returns one number uniform in [0, 1) for each draw, of equally wide parts in random order.
+std::vector<double> stratified(std::size_t draws, Rng rng) {
+  const std::vector<std::uint32_t> strata = shuffled(static_cast<std::uint32_t>(draws), rng);
+  std::vector<double> out;
+  for (const std::uint32_t stratum : strata) {
+    out.push_back((stratum + rng.uniform()) / static_cast<double>(draws));
+  }
+  return out;
+}
+
+/// Returns the rest of a duration after `served`, at least one second.
+Nanos rest_of(double duration_s, Nanos served) {
+  return std::max<Nanos>(to_nanos(std::min(duration_s, kLongest_s)) - served, kNanosPerSecond);
+}
+
+/// Draws the rest of each job's duration from its own distribution.
+void draw_rests_alone(const QueueSnapshot& from, const QueueLearner& learner, const Rng& seeded,
+                      std::vector<FutureDraw>& draws) {
+  for (std::size_t job = 0; job < from.jobs().size(); ++job) {
+    const Nanos served = from.jobs()[job].served;
+    const DurationDistribution duration = learner.duration_of(from.spec(job), served);
+    const std::vector<double> fractions =
+        stratified(draws.size(), seeded.split_stream(from.spec(job).name));
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+      draws[i].left.push_back(rest_of(duration.quantile(fractions[i]), served));
+    }
+  }
+}
+
+/// Job with its kinds, and the fraction of its duration in each draw.
+struct UnknownJob {
+  DurationModel::JobKinds kinds;
+  std::vector<double> fractions;
+};
+
 /// Adds the means of one future to the goals.
 void add_goals(const QueueSnapshot& from, const FutureDraw& draw,
                const std::vector<ForkedJob>& jobs, Nanos until, PolicyFutures& out) {
@@ -107,22 +142,32 @@ std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearn
                                      const FutureOptions& options) {
   std::vector<FutureDraw> draws(options.samples);
   const Rng seeded = Rng(options.seed).split_stream("futures");
-  for (std::size_t job = 0; job < from.jobs().size(); ++job) {
-    const QueueSnapshot::Job& known = from.jobs()[job];
-    const DurationDistribution duration = learner.duration_of(from.spec(job), known.served);
-    Rng rng = seeded.split_stream(from.spec(job).name);
-    std::vector<std::uint32_t> strata = shuffled(options.samples, rng);
-    for (std::size_t i = 0; i < draws.size(); ++i) {
-      FutureDraw& draw = draws[i];
-      const double u = (strata[i] + rng.uniform()) / static_cast<double>(options.samples);
-      const Nanos whole = to_nanos(std::min(duration.quantile(u), kLongest_s));
-      draw.left.push_back(std::max<Nanos>(whole - known.served, kNanosPerSecond));
-    }
-  }
   Rng rng = seeded.split_stream(std::to_string(from.now()));
-  for (FutureDraw& draw : draws) {
-    draw.later =
-        learner.draw_arrivals(from.now(), from.now() + options.horizon, options.most_arrivals, rng);
+  const Nanos until = from.now() + options.horizon;
+  if (!options.shares_unknowns) {
+    draw_rests_alone(from, learner, seeded, draws);
+    for (FutureDraw& draw : draws) {
+      draw.later = learner.draw_arrivals(from.now(), until, options.most_arrivals, rng);
+    }
+    return draws;
+  }
+  std::vector<UnknownJob> unknown;
+  for (std::size_t job = 0; job < from.jobs().size(); ++job) {
+    const JobSpec& spec = from.spec(job);
+    unknown.push_back(
+        {learner.kinds_for(spec), stratified(draws.size(), seeded.split_stream(spec.name))});
+  }
+  const std::vector<double> which = stratified(draws.size(), seeded.split_stream("kinds"));
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    PossibleDurations possible(which[i], seeded.split_stream(fmt::format("durations {}", i)));
+    for (std::size_t job = 0; job < unknown.size(); ++job) {
+      const Nanos served = from.jobs()[job].served;
+      const double duration_s =
+          possible.draw_duration(unknown[job].kinds, to_seconds(served), unknown[job].fractions[i]);
+      draws[i].left.push_back(rest_of(duration_s, served));
+    }
+    draws[i].later =
+        learner.draw_arrivals(from.now(), until, options.most_arrivals, rng, &possible);
   }
   return draws;
 }

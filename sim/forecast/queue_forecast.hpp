@@ -38,6 +38,10 @@ struct FutureOptions {
   Nanos rest = 0;
   std::size_t most_arrivals = 2000;             ///< jobs that arrive in one future
   std::uint64_t seed = 1;
+  /// true: the jobs of a future share a draw of all distributions (PossibleDurations), so that the
+  /// intervals are as wide as the model is uncertain; false: each job is drawn alone, so that means
+  /// over the futures have less noise
+  bool shares_unknowns = false;
 };
 
 /// Unknown quantities of one future.
@@ -46,7 +50,7 @@ struct FutureDraw {
   std::vector<LaterJob> later;  ///< jobs that arrive
 };
 
-/// Returns the draws. A job has the same random numbers in all draws of one seed and instant.
+/// Returns the draws. A job has the same random numbers at all instants of one seed.
 std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearner& learner,
                                      const FutureOptions& options);
 

@@ -57,7 +57,7 @@ void QueueLearner::learn_from_running(const QueueSnapshot& now) {
     if (served > 0) running.emplace_back(columns_(now.spec(job)), to_seconds(served));
   }
   durations_.set_running(running);
-  for (auto& each : drawn_) each.reset();
+  for (Drawn& each : drawn_) each = {};
 }
 
 void QueueLearner::add_arrival(const JobSpec& job) {
@@ -70,7 +70,7 @@ void QueueLearner::add_arrival(const JobSpec& job) {
     return;
   }
   arrivals_[oldest_] = {job, gap};
-  drawn_[oldest_].reset();
+  drawn_[oldest_] = {};
   oldest_ = (oldest_ + 1) % kArrivals;
 }
 
@@ -79,7 +79,7 @@ void QueueLearner::add_end(const JobInfo& job) {
   const auto open = open_.extract(job.spec.id);
   if (duration_s <= 0) return;  // the job never ran
   durations_.record_end(columns_(job.spec), duration_s);
-  for (auto& each : drawn_) each.reset();
+  for (Drawn& each : drawn_) each = {};
   if (open) ended_.push_back({job.spec.submit, open.mapped(), duration_s});
 }
 
@@ -87,14 +87,20 @@ DurationDistribution QueueLearner::duration_of(const JobSpec& job, Nanos served)
   return durations_.of(columns_(job), to_seconds(served));
 }
 
-const DurationDistribution& QueueLearner::duration_of_arrival(std::size_t index) const {
-  std::optional<DurationDistribution>& drawn = drawn_[index];
-  if (!drawn) drawn = duration_of(arrivals_[index].spec, 0);
-  return *drawn;
+double QueueLearner::duration_of_arrival(std::size_t index, double u,
+                                         PossibleDurations* possible) const {
+  Drawn& drawn = drawn_[index];
+  const JobSpec& spec = arrivals_[index].spec;
+  if (possible == nullptr) {
+    if (!drawn.duration) drawn.duration = duration_of(spec, 0);
+    return drawn.duration->quantile(u);
+  }
+  if (!drawn.kinds) drawn.kinds = kinds_for(spec);
+  return possible->draw_duration(*drawn.kinds, 0, u);
 }
 
 std::vector<LaterJob> QueueLearner::draw_arrivals(Nanos from, Nanos until, std::size_t most,
-                                                  Rng& rng) const {
+                                                  Rng& rng, PossibleDurations* possible) const {
   std::vector<LaterJob> drawn;
   if (arrivals_.size() < kLeastArrivals) return drawn;
   for (Nanos at = from; drawn.size() < most;) {
@@ -103,7 +109,7 @@ std::vector<LaterJob> QueueLearner::draw_arrivals(Nanos from, Nanos until, std::
     at += like.gap;
     if (at > until) break;
     LaterJob job{.spec = like.spec,
-                 .duration = to_nanos(duration_of_arrival(index).quantile(rng.uniform()))};
+                 .duration = to_nanos(duration_of_arrival(index, rng.uniform(), possible))};
     job.spec.submit = at;
     drawn.push_back(std::move(job));
   }

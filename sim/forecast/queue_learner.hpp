@@ -13,6 +13,7 @@
 #include "policies/seam/policy.hpp"
 #include "sim/forecast/duration_model.hpp"
 #include "sim/forecast/forked_queue.hpp"
+#include "sim/forecast/possible_durations.hpp"
 #include "sim/forecast/queue_snapshot.hpp"
 #include "traces/jobs/job_trace.hpp"
 
@@ -46,9 +47,15 @@ class QueueLearner {
   void learn_from_running(const QueueSnapshot& now);
   /// Returns the distribution of the duration of a job that has had its GPUs for `served`.
   DurationDistribution duration_of(const JobSpec& job, Nanos served) const;
+  /// Returns the kinds of a job, valid until the next learn_from() or learn_from_running().
+  DurationModel::JobKinds kinds_for(const JobSpec& job) const {
+    return durations_.kinds_for(columns_(job));
+  }
   /// Draws jobs that arrive between `from` and `until`: the newest arrivals in random order, with
-  /// their gaps; none before 16 arrivals. At most `most` jobs.
-  std::vector<LaterJob> draw_arrivals(Nanos from, Nanos until, std::size_t most, Rng& rng) const;
+  /// their gaps; none before 16 arrivals. At most `most` jobs. `possible`: durations of this
+  /// future; null: each job has a draw of its own distribution.
+  std::vector<LaterJob> draw_arrivals(Nanos from, Nanos until, std::size_t most, Rng& rng,
+                                      PossibleDurations* possible = nullptr) const;
   /// Returns the accuracy for the jobs that were submitted from `begin` to before `end`.
   DurationAccuracy accuracy(Nanos begin, Nanos end) const;
 
@@ -68,14 +75,18 @@ class QueueLearner {
   };
   void add_arrival(const JobSpec& job);
   void add_end(const JobInfo& job);
-  /// Returns the distribution of the duration of the arrival `index`, made once between two ends.
-  const DurationDistribution& duration_of_arrival(std::size_t index) const;
+  /// Returns the duration of the arrival `index` at the fraction `u` of its distribution.
+  double duration_of_arrival(std::size_t index, double u, PossibleDurations* possible) const;
 
   const ColumnsOf columns_;
   DurationModel durations_;
   std::vector<Arrival> arrivals_;  ///< ring
-  /// distributions of the arrivals at the same places; nothing: not drawn since the newest end
-  mutable std::vector<std::optional<DurationDistribution>> drawn_;
+  /// Distribution of an arrival and its kinds; nothing: not drawn since the model learned.
+  struct Drawn {
+    std::optional<DurationDistribution> duration;
+    std::optional<DurationModel::JobKinds> kinds;
+  };
+  mutable std::vector<Drawn> drawn_;  ///< draws of the arrivals at the same places
   std::size_t oldest_ = 0;
   Nanos newest_arrival_ = -1;
   std::map<JobId, DurationModel::Medians> open_;  ///< estimates of jobs that have not ended

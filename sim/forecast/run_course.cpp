@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <variant>
 
 #include "core/error.hpp"
-#include "policies/record/log_reader.hpp"
-#include "policies/record/past.hpp"
 #include "policies/seam/sample_columns.hpp"
 
 namespace orrery::sim {
@@ -52,33 +51,67 @@ void add_steps(const StepsDone& done, Nanos now, bool calm, std::vector<StepComm
 
 }  // namespace
 
-RunCourse read_course(const std::string& log, Nanos until, const Cluster& cluster) {
-  Past past(log, until, cluster);
-  RunCourse course;
-  RankTimes times;
-  bool calm = true;
-  while (const std::optional<Observation> seen = past.next()) {
-    for (const Event& event : seen->events) {
-      if (const auto* done = std::get_if<StepsDone>(&event)) {
-        add_steps(*done, seen->now, calm, course.commits);
-        calm = true;
-      } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
-        for (const RankId rank : lost->ranks) times.erase(rank.value);
-        ++course.losses;
-        calm = false;
-      } else if (std::holds_alternative<JobStarted>(event) ||
-                 std::holds_alternative<JobHeld>(event)) {
-        calm = course.commits.empty();  // true at the begin of the run
-      } else if (const auto* over = std::get_if<JobDone>(&event)) {
-        if (over->how == Ending::completed) course.ended = seen->now;
-      }
-    }
-    add_times(*seen, times);
-    past.check_decisions(DecisionList(0));
+RunCourseReader::RunCourseReader(const std::string& log, const Cluster& cluster)
+    : log_(log), reader_(cluster) {
+  read_header(log_);
+}
+
+bool RunCourseReader::read_call() {
+  LogRecord record;
+  if (is_complete_ || !log_.next_written(record)) return false;
+  is_complete_ = record.has_footer();
+  if (record.has_call()) waiting_.push_back(std::move(*record.mutable_call()));
+  return record.has_call();
+}
+
+bool RunCourseReader::has_call_after(Nanos until) {
+  const auto is_later = [this, until] {
+    return !waiting_.empty() && waiting_.back().observation().now() > until;
+  };
+  while (!is_later()) {
+    if (!read_call()) return false;
   }
-  course.now = past.now();
-  course.slow = slow_ranks(times);
-  return course;
+  return true;
+}
+
+const RunCourse& RunCourseReader::course_at(Nanos until) {
+  has_call_after(until);
+  for (; !waiting_.empty() && waiting_.front().observation().now() <= until; waiting_.pop_front()) {
+    try {
+      add_call(waiting_.front());
+    } catch (const Error& error) {
+      log_.refuse_last(error.message());
+    }
+  }
+  course_.slow = slow_ranks(times_s_);
+  return course_;
+}
+
+void RunCourseReader::add_call(const CallRecord& call) {
+  samples_.clear();
+  for (const SamplesRead& read : call.read()) samples_.add(read);
+  const Observation seen = reader_.read(call.observation(), samples_);
+  for (const Event& event : seen.events) add_event(event, seen.now);
+  add_times(seen, times_s_);
+  course_.now = seen.now;
+  for (const DecisionRecord& decision : call.decisions()) {
+    reader_.world().announce_decision(decode(decision));
+  }
+}
+
+void RunCourseReader::add_event(const Event& event, Nanos now) {
+  if (const auto* done = std::get_if<StepsDone>(&event)) {
+    add_steps(*done, now, is_calm_, course_.commits);
+    is_calm_ = true;
+  } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
+    for (const RankId rank : lost->ranks) times_s_.erase(rank.value);
+    ++course_.losses;
+    is_calm_ = false;
+  } else if (std::holds_alternative<JobStarted>(event) || std::holds_alternative<JobHeld>(event)) {
+    is_calm_ = course_.commits.empty();  // true at the begin of the run
+  } else if (const auto* over = std::get_if<JobDone>(&event)) {
+    if (over->how == Ending::completed) course_.ended = now;
+  }
 }
 
 LogTail read_tail(const std::string& log) {

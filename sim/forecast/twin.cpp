@@ -129,7 +129,9 @@ void Twin::add_alternative(const QueueSnapshot& from, QueueForecast& made,
 QueueForecast Twin::forecast_queue(const Observation& seen) {
   const QueueSnapshot from(seen);
   learner_.learn_from_running(from);
-  const std::vector<FutureDraw> draws = draw_futures(from, learner_, options_.futures);
+  FutureOptions options = options_.futures;
+  options.shares_unknowns = true;
+  const std::vector<FutureDraw> draws = draw_futures(from, learner_, options);
   const PolicyFutures active = simulate_futures(from, draws, options_.active, options_.futures);
   QueueForecast made{.made = seen.now, .jobs = {}, .policies = {}};
   for (std::size_t job = 0; job < from.jobs().size(); ++job) {

@@ -37,12 +37,19 @@ JobEstimates::JobEstimates(EstimateChoice choice)
       learns_(choice_.kind == EstimateKind::learned || choice_.kind == EstimateKind::requested),
       rng_(Rng(choice_.seed).split_stream("estimates")) {}
 
-/// The first letter separates the kinds, whose texts could be equal otherwise.
+/// The first letter separates the kinds, whose texts could be equal otherwise. Jobs of unknown
+/// users, or of unknown virtual clusters, have neither in common.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
   const std::string size = fmt::format("{}", job.gpu_count());
-  const std::string& user = job.user;
-  return {"n" + user + "\n" + size + "\n" + without_digits(job.name), "u" + user + "\n" + size,
-          "v" + job.pool.str() + "\n" + size, "s" + size, "a"};
+  std::vector<std::string> kinds;
+  if (const std::string& user = job.user; !user.empty()) {
+    kinds.push_back("n" + user + "\n" + size + "\n" + without_digits(job.name));
+    kinds.push_back("u" + user + "\n" + size);
+  }
+  if (!job.pool.empty()) kinds.push_back("v" + job.pool.str() + "\n" + size);
+  kinds.push_back("s" + size);
+  kinds.emplace_back("a");
+  return kinds;
 }
 
 Nanos JobEstimates::learned_estimate(const TraceJob& job) const {

@@ -5,8 +5,9 @@
 // - requested: the user's request; for a job without a request as learned.
 // - learned: the mean of the last two ended jobs of the same user, size and name (names without
 //   digits). If no such job has ended: of the same user and size, then of the same virtual cluster
-//   and size, then of the same size, then of all jobs; one hour before any end. At least 1 s. The
-//   mean of the last two jobs of a user is the predictor of Tsafrir, Etsion and Feitelson (2007).
+//   and size, then of the same size, then of all jobs; one hour before any end. At least 1 s. An
+//   unknown user or virtual cluster is none: such jobs begin further on in this list. The mean of
+//   the last two jobs of a user is the predictor of Tsafrir, Etsion and Feitelson (2007).
 // - disturbed: the recorded duration x a log-normal factor of median 1, drawn for each job by its
 //   id; whole seconds, from 1 s to 100 years.
 #pragma once

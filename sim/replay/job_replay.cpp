@@ -16,6 +16,7 @@
 #include "sim/replay/recorded_jobs.hpp"
 #include "sim/world/sim_backend.hpp"
 #include "traces/report/report.hpp"
+#include "traces/scenario/power_schedule.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -63,6 +64,52 @@ void check_needs(const Needs& needs, const JobReplay& replay, const Cluster& clu
   }
 }
 
+[[noreturn]] void refuse_power(const std::string& message) {
+  throw Error(ErrorKind::bad_input, "power: " + message);
+}
+
+/// Throws bad_input for a budget that the replay cannot keep.
+void check_budget(const JobReplay& replay, const Cluster& cluster) {
+  if (replay.power().limits().empty()) {
+    refuse_power(
+        "expected the key 'limits', found none: write limits, such as --set "
+        "'power.limits=[{share: 80%, from: 8 h, until: 20 h, every: 24 h}]'");
+  }
+  if (!replay.has_cluster()) {
+    refuse_power(
+        "expected a description of the cluster with the power of its GPUs, found only its "
+        "size: give --cluster C.yaml, a file such as {preset: dgx-h100, nodes: 64}, or the "
+        "key 'cluster' in the file of the replay");
+  }
+  if (!cluster.shape().kinds.empty()) {
+    refuse_power(
+        "expected one kind of GPU, found kinds of nodes and jobs that name them: replay "
+        "one kind with --gpu-kind");
+  }
+  if (cluster.shape().slices_per_gpu > 1) {
+    refuse_power(
+        "expected whole GPUs, found jobs with parts of GPUs, whose power is not known: add "
+        "--set gpu_slices=1, which counts a part as a whole GPU");
+  }
+  if (spending_of(replay.power()) != JobSpending::wait || knows_power_limits(replay.policy())) {
+    return;
+  }
+  std::vector<std::string> knowing = queue_policy_names();
+  std::erase_if(knowing, [](const std::string& name) { return !knows_power_limits(name); });
+  throw Error(ErrorKind::bad_input,
+              fmt::format("power.spend: wait: expected a policy that knows limits of power in "
+                          "advance ({}), found '{}': choose one of these, or spend: follow, flat "
+                          "or pause",
+                          fmt::join(knowing, ", "), replay.policy()));
+}
+
+/// Returns the power of a replay; of no cluster, if the figures are not those of all of its GPUs.
+SitePower power_of(const JobReplay& replay, const Cluster& cluster) {
+  if (replay.has_power()) check_budget(replay, cluster);
+  const bool is_uniform = cluster.shape().kinds.empty() && cluster.shape().slices_per_gpu == 1;
+  return is_uniform ? SitePower(replay.power(), cluster) : SitePower();
+}
+
 /// Backend of a replay that checks the needs of the policies before the run begins, and otherwise
 /// forwards to `inner`, which must outlive it.
 class CheckedBackend : public Backend {
@@ -98,8 +145,10 @@ void describe(const JobReplay& replay, JobsReport& report) {
   report.set_estimates(std::string(name_of(estimates_of(replay).kind)));
 }
 
-/// Fills all tables; reads the row of each job once for the table of jobs and the backtest.
+/// Fills the tables; reads the row of each job once for the table of jobs and the backtest.
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
+  tables.outcomes = recorded.outcomes();
+  if (!tables.has_texts) return;
   RecordedUse use(report.nodes() * report.gpus_per_node());
   for (std::size_t i = 0; i < recorded.rows(); ++i) use.add(*recorded.row(i).job);
   Backtest backtest(use);
@@ -110,7 +159,6 @@ void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTab
     backtest.add(row);
   }
   tables.series = series_csv(recorded.load(), report.nodes() * report.gpus_per_node());
-  tables.groups = groups_csv(report);
   tables.backtest = backtest.rows();
 }
 
@@ -151,6 +199,11 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
   return conditions;
 }
 
+void check_power(const JobReplay& replay) {
+  const Cluster cluster = cluster_of(replay);
+  power_of(replay, cluster);
+}
+
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path) {
   if (!replay.has_cluster()) {
     throw Error(ErrorKind::bad_input,
@@ -166,6 +219,11 @@ RunRequest replay_request(const JobReplay& replay, const std::string& record_pat
     throw Error(ErrorKind::bad_input,
                 "gpu_slices: expected jobs of recorded speed, got simulated speed, in which a part "
                 "of a GPU counts as a whole one: leave the key out");
+  }
+  if (replay.has_power()) {
+    refuse_power(
+        "expected jobs of recorded speed, got simulated speed, whose jobs have no clock: "
+        "leave the limits out");
   }
   RunRequest request;
   *request.mutable_replay() = replay;
@@ -193,7 +251,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
   ReplayTables& made = *ran.mutable_replay_tables();
   tables->jobs = std::move(*made.mutable_jobs());
   tables->series = std::move(*made.mutable_series());
-  tables->groups = std::move(*made.mutable_groups());
+  tables->outcomes.waits.assign(made.waits().begin(), made.waits().end());
+  tables->outcomes.ends.assign(made.ends().begin(), made.ends().end());
   return report;
 }
 
@@ -203,9 +262,10 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& asked, Polic
   settle_slices(replay, jobs);
   const Cluster cluster = cluster_of(replay);
   SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
-  auto made = std::make_unique<RecordedJobs>(
-      std::move(jobs), backend.world(), backend.teller(), estimates_of(replay),
-      run_conditions(replay.conditions(), cluster, replay_seed(replay)));
+  RunConditions conditions = run_conditions(replay.conditions(), cluster, replay_seed(replay));
+  conditions.power = power_of(replay, cluster);
+  auto made = std::make_unique<RecordedJobs>(std::move(jobs), backend.world(), backend.teller(),
+                                             estimates_of(replay), std::move(conditions));
   const RecordedJobs& recorded = *made;
   backend.add(std::move(made));
   LogHeader header;

@@ -9,6 +9,7 @@
 
 #include "policies/seam/policy.hpp"
 #include "sim/replay/backtest.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "sim/replay/recorded_jobs.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/report.pb.h"
@@ -17,12 +18,14 @@
 
 namespace orrery::sim {
 
-/// Tables of a replay: rows of the backtest, and other tables as CSV with a header line.
+/// Tables of a replay: rows of the backtest, outcomes of jobs, and other tables as CSV with a
+/// header line.
 struct JobTables {
-  std::string jobs;                        ///< one row for each job
-  std::string series;                      ///< use of the cluster, one row for each interval
-  std::string groups;                      ///< completed jobs by size and by virtual cluster
+  std::string jobs = {};                   ///< one row for each job
+  std::string series = {};                 ///< use of the cluster, one row for each interval
   std::vector<BacktestRow> backtest = {};  ///< comparison with recorded starts; empty without any
+  JobOutcomes outcomes = {};               ///< waits and ends of all jobs
+  bool has_texts = true;                   ///< false: a replay fills `outcomes` only
 };
 
 /// Returns the seed of all random draws of the replay; 1 if the replay names no seed.
@@ -42,10 +45,15 @@ void count_parts_whole(JobReplay& replay, const std::vector<TraceJob>& jobs);
 RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
                              std::uint64_t seed);
 
+/// Throws bad_input for limits of power that the cluster or the policy of the replay excludes, and
+/// as cluster_of(). replay_jobs() does the same.
+void check_power(const JobReplay& replay);
+
 /// Returns the request for the same replay in a simulator process, which simulated speed requires.
 /// With a path, the simulator records the run there. If no built-in policy has the replay's name,
 /// the request names no policy, and the caller's process decides. Throws bad_input if the replay
-/// has no description of its cluster, has kinds of nodes or slices of GPUs, and as policy_of().
+/// has no description of its cluster, has kinds of nodes, slices of GPUs or limits of power, and as
+/// policy_of().
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
 /// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
@@ -59,7 +67,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// speed is ignored, and so are kinds of nodes if no job names kinds of GPUs. Throws bad_input for
 /// an unknown policy, placement or kind of estimates, as settle_slices(), and if jobs name kinds
 /// and the nodes have several, or the log has parts of GPUs, and the policy does not declare
-/// Needs::gpu_kinds or Needs::gpu_parts; a usage Error for a malformed replay.set(), an
+/// Needs::gpu_kinds or Needs::gpu_parts; as check_power(), and for limits of power if the log has
+/// parts of GPUs or kinds of nodes count; a usage Error for a malformed replay.set(), an
 /// environment Error if the record cannot be written, and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/random.hpp"
 #include "traces/files/csv.hpp"
 
 namespace orrery::sim {
@@ -44,6 +45,11 @@ double factor_of(const JobRow& row) {
   return std::max(told / truth, truth / told);
 }
 
+/// Returns a number that depends on the digest so far and on the next value.
+std::uint64_t mixed(std::uint64_t digest, std::uint64_t value) {
+  return Rng(digest ^ value).next();
+}
+
 /// Returns the time in seconds as text; whole seconds have no decimal point.
 std::string seconds(Nanos time) {
   return time % kNanosPerSecond == 0 ? std::to_string(time / kNanosPerSecond)
@@ -75,6 +81,7 @@ JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
   completed_.reserve(count_);
   for (std::uint32_t i = 0; i < count_; ++i) {
     const JobRow each = row_(i);
+    digest(i, each);
     if (each.state == JobRow::State::rejected) {
       rejected_.push_back(i);
       continue;
@@ -84,6 +91,15 @@ JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
     last_end_ = std::max(last_end_, each.end);
     completed_.push_back(i);
   }
+}
+
+void JobResults::digest(std::uint32_t index, const JobRow& row) {
+  for (const Nanos each : {static_cast<Nanos>(index), row.start, row.end}) {
+    schedule_digest_ = mixed(schedule_digest_, static_cast<std::uint64_t>(each));
+  }
+  if (row.state != JobRow::State::completed) return;
+  const std::uint64_t id = Rng(index).split_stream(row.job->id.view()).state();
+  completed_digest_ = mixed(completed_digest_, id);
 }
 
 double JobResults::gpu_seconds(const Members& members) const {
@@ -140,6 +156,23 @@ void JobResults::fill_sizes(JobsReport& report) const {
   }
 }
 
+std::set<Label> JobResults::largest_clusters() const {
+  std::map<Label, double> gpu_s;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const TraceJob& job = *row_(i).job;
+    gpu_s[job.pool] += job.gpu_count() * static_cast<double>(job.duration_s);
+  }
+  std::vector<std::pair<double, Label>> sorted;
+  for (const auto& [name, seconds] : gpu_s) sorted.emplace_back(seconds, name);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::set<Label> largest;
+  for (const auto& [seconds, name] : sorted) {
+    if (largest.size() < kMostClusters) largest.insert(name);
+  }
+  return largest;
+}
+
 /// A log with one virtual cluster only needs no sums by cluster: its group is that of all jobs.
 void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
   const Label first = row_(completed_.front()).job->pool;
@@ -156,9 +189,10 @@ void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   Members others;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    const auto& [name, members] = sorted[i].second;
-    if (i < kMostClusters) {
+  const std::set<Label> shown = largest_clusters();
+  for (const auto& [gpu_s, group] : sorted) {
+    const auto& [name, members] = group;
+    if (shown.contains(name)) {
       fill(*report.add_by_vc(), name, *members);
     } else {
       others.insert(others.end(), members->begin(), members->end());
@@ -172,6 +206,8 @@ void JobResults::fill_counts(JobsReport& report) const {
   report.set_jobs_out(completed_.size() + rejected_.size());
   report.set_jobs_completed(completed_.size());
   report.set_jobs_rejected(rejected_.size());
+  report.set_completed_digest(fmt::format("{:016x}", completed_digest_));
+  report.set_schedule_digest(fmt::format("{:016x}", schedule_digest_));
   for (std::size_t i = 0; i < std::min(rejected_.size(), kMostRejected); ++i) {
     const JobRow row = row_(rejected_[i]);
     RejectedRow& rejected = *report.add_rejected();
@@ -219,19 +255,17 @@ void write_row(const JobRow& row, std::string& jobs) {
   const TraceJob& job = *row.job;
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
-  fmt::format_to(std::back_inserter(jobs),
-                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                 csv_field(job.id),
-                 csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
-                 job.gpu_count(), std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
-                 known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
-                 std::int64_t{job.duration_s},
-                 known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
-                 row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
-                 known(ended, row.ran), known(ended, row.lost),
-                 known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond),
-                 row.resizes, ended ? fmt::format("{}", row.used_gpu_s) : std::string(),
-                 csv_field(row.gpu_kind.str()));
+  fmt::format_to(
+      std::back_inserter(jobs),
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+      csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
+      job.gpu_count(), std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
+      known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
+      std::int64_t{job.duration_s}, known(row.state != JobRow::State::rejected, row.estimate),
+      row.preemptions, row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
+      known(ended, row.ran), known(ended, row.lost),
+      known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond), row.resizes,
+      ended ? fmt::format("{}", row.used_gpu_s) : std::string(), csv_field(row.gpu_kind.str()));
 }
 
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row) {
@@ -256,19 +290,31 @@ std::string series_csv(const LoadSeries& load, std::uint32_t gpus) {
 
 std::string groups_csv(const JobsReport& report) {
   std::string text =
-      "by,key,jobs,gpu_hours,jct_mean_s,jct_p50_s,jct_p99_s,queue_mean_s,"
-      "queue_p99_s\n";
-  const auto write = [&text](std::string_view by, const auto& all) {
+      "by,key,jobs,gpu_hours,jct_mean_s,jct_p50_s,jct_p99_s,queue_mean_s,queue_p99_s,"
+      "recorded_jobs,recorded_gpu_hours,recorded_jct_mean_s,recorded_jct_p50_s,"
+      "recorded_jct_p99_s,recorded_queue_mean_s,recorded_queue_p99_s\n";
+  const auto figures = [](const JobGroup& group) {
+    return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}", group.jobs(),
+                       group.gpu_hours(), group.jct_mean_s(), group.jct_p50_s(), group.jct_p99_s(),
+                       group.queue_mean_s(), group.queue_p99_s());
+  };
+  const auto write = [&](std::string_view by, const auto& all, const auto& recorded) {
     for (const JobGroup& group : all) {
-      fmt::format_to(
-          std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", by,
-          csv_field(group.key()), group.jobs(), group.gpu_hours(), group.jct_mean_s(),
-          group.jct_p50_s(), group.jct_p99_s(), group.queue_mean_s(), group.queue_p99_s());
+      const JobGroup* const log = group_of(recorded, group.key());
+      fmt::format_to(std::back_inserter(text), "{},{},{},{}\n", by, csv_field(group.key()),
+                     figures(group), log == nullptr ? ",,,,,," : figures(*log));
     }
   };
-  write("size", report.by_size());
-  write("vc", report.by_vc());
+  write("size", report.by_size(), report.recorded().by_size());
+  write("vc", report.by_vc(), report.recorded().by_vc());
   return text;
+}
+
+const JobGroup* group_of(const google::protobuf::RepeatedPtrField<JobGroup>& groups,
+                         const std::string& key) {
+  const auto found = std::find_if(groups.begin(), groups.end(),
+                                  [&key](const JobGroup& each) { return each.key() == key; });
+  return found == groups.end() ? nullptr : &*found;
 }
 
 }  // namespace orrery::sim

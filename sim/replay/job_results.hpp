@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +25,12 @@ struct JobRow {
   const TraceJob* job = nullptr;
   double gpus = 0;  ///< GPUs that it has in a run; below 1 for a part of a GPU
   State state = State::unfinished;
-  Nanos start = -1, end = -1;     ///< first start, and end; -1: never
-  Nanos ran = 0;                  ///< time with GPUs; only of a completed job
-  Nanos lost = 0;                 ///< part of `ran` spent on restarts and on work that was lost
-  Nanos held = 0;  ///< time from the submission until the jobs that it waits for had ended
-  Nanos estimate = 0;             ///< estimated duration that policies saw
-  bool is_variable = false;       ///< its speed depends on the number or the kind of its GPUs
+  Nanos start = -1, end = -1;  ///< first start, and end; -1: never
+  Nanos ran = 0;               ///< time with GPUs; only of a completed job
+  Nanos lost = 0;              ///< part of `ran` spent on restarts and on work that was lost
+  Nanos held = 0;      ///< time from the submission until the jobs that it waits for had ended
+  Nanos estimate = 0;  ///< estimated duration that policies saw
+  bool is_variable = false;  ///< its speed depends on the number or the kind of its GPUs
   /// GPU-seconds of a completed job, and their part that went into restarts and lost work
   double used_gpu_s = 0, lost_gpu_s = 0;
   std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
@@ -61,9 +62,10 @@ class JobResults {
   /// Constructs an aggregation of `count` rows of a cluster with `gpus` GPUs. Reads each row once;
   /// `row` must give the same rows until fill() returns.
   JobResults(std::size_t count, RowAt row, std::uint32_t gpus);
-  /// Writes the metrics: counts, and with completed jobs also completion and queue times,
-  /// utilization, accuracy of the estimates, and groups by size and by virtual cluster. Appends to
-  /// the lists of the report, so call once for each report.
+  /// Writes the metrics: counts, digests of the completed jobs and of all starts and ends, and with
+  /// completed jobs also completion and queue times, utilization, accuracy of the estimates, and
+  /// groups by size and by virtual cluster. Appends to the lists of the report, so call once for
+  /// each report.
   void fill(JobsReport& report) const;
 
  private:
@@ -90,12 +92,19 @@ class JobResults {
   /// Writes the groups by virtual cluster: the 20 with the most GPU time, and "(others)". `all`:
   /// the group of all completed jobs.
   void fill_clusters(const JobGroup& all, JobsReport& report) const;
+  /// Returns the 20 virtual clusters whose jobs, completed or not, have the most GPU time in the
+  /// log, so that all outcomes of a log have the same groups.
+  std::set<Label> largest_clusters() const;
+  /// Adds a row to the digests.
+  void digest(std::uint32_t index, const JobRow& row);
 
   const std::size_t count_;
   const RowAt row_;
   const std::uint32_t gpus_;
   Members completed_, rejected_;
   Nanos first_submit_ = kNever, last_end_ = 0;
+  std::uint64_t completed_digest_ = 0;  ///< digest of rows and ids of the completed jobs
+  std::uint64_t schedule_digest_ = 0;   ///< digest of the starts and ends of all jobs
 };
 
 /// Returns the smallest power of two that is not below the GPUs of a job; 0 for a job that asks for
@@ -114,7 +123,12 @@ std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);
 /// Returns the use of a cluster with `gpus` GPUs over time as CSV: a header line, and one line for
 /// each interval.
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
-/// Returns the groups of a report by size and by virtual cluster as CSV, with a header line.
+/// Returns the groups of a report by size and by virtual cluster as CSV, with a header line. The
+/// columns recorded_* are the same groups in the log's own outcome (JobsReport::recorded), and
+/// empty if the log has none.
 std::string groups_csv(const JobsReport& report);
+/// Returns the group with this key; null if there is none.
+const JobGroup* group_of(const google::protobuf::RepeatedPtrField<JobGroup>& groups,
+                         const std::string& key);
 
 }  // namespace orrery::sim

@@ -27,6 +27,12 @@ std::uint32_t real_gpus(std::uint32_t slices, const Cluster& cluster) {
   return slices / cluster.shape().slices_per_gpu;
 }
 
+/// Returns the largest number of GPUs that a job may have.
+std::uint32_t usable_gpus(const Cluster& cluster, const SitePower& power) {
+  const std::uint32_t all = real_gpus(cluster.gpus(), cluster);
+  return power.has_limits() ? std::min(all, power.most_gpus_lasting()) : all;
+}
+
 NumberedTrace::KindSizes kind_sizes(const Cluster& cluster) {
   NumberedTrace::KindSizes sizes;
   for (const NodesOfKind& each : cluster.shape().kinds) {
@@ -41,36 +47,67 @@ RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happe
                            EstimateChoice estimates, RunConditions conditions)
     : world_(world),
       happen_(std::move(happen)),
-      trace_(std::move(jobs), real_gpus(world.cluster().gpus(), world.cluster()),
+      trace_(std::move(jobs), usable_gpus(world.cluster(), conditions.power),
              kind_sizes(world.cluster())),
       estimates_(std::move(estimates)),
       conditions_(std::move(conditions)),
       runs_(trace_, {.restart_cost = conditions_.restart_cost,
                      .paced = conditions_.paces != nullptr,
-                     .limited = conditions_.enforce_limits}),
+                     .limited = conditions_.enforce_limits,
+                     .clocked = conditions_.power.changes_clock()}),
       held_(trace_),
-      load_(world) {
+      load_(world),
+      closed_(world) {
   if (!estimates_.are_recorded_durations()) told_.resize(trace_.size());
-  if (trace_.size() > 0) load_.begin(trace_.submission(0));
+  if (trace_.size() == 0) return;
+  load_.begin(trace_.submission(0));
+  conditions_.power.begin(trace_.submission(0));
 }
 
 Nanos RecordedJobs::next_event_time() const {
   const std::optional<Nanos> end = runs_.next_end();
   const Nanos arrival = arrived_ < trace_.size() ? trace_.submission(arrived_) : kNever;
   const bool work = end || arrival < kNever;
-  return std::min({arrival, end.value_or(kNever), conditions_.outages.next(work)});
+  return std::min({arrival, end.value_or(kNever), conditions_.outages.next(work),
+                   conditions_.power.next_change(work), closed_.next_choice_time()});
+}
+
+std::uint32_t RecordedJobs::busy_gpus() const {
+  const Cluster& cluster = world_.cluster();
+  const std::uint32_t down = conditions_.outages.down() * cluster.shape().gpus_per_node;
+  return cluster.gpus() - world_.state().free - down - closed_.count();
 }
 
 void RecordedJobs::advance_to(Nanos now, const Watch&) {
-  load_.hold_load(now, conditions_.outages.down());
+  load_.hold_load(now, busy_gpus());
+  conditions_.power.hold_until(now);
   end_jobs(now);
   const std::vector<std::uint32_t> struck = struck_jobs(now);
   submit_jobs(now);
   for (const std::uint32_t number : struck) end_job(number, now);
+  if (conditions_.power.has_limits()) keep_limits(now);
+}
+
+/// Closes GPUs at the begin of a lower limit, and opens them when it ends. A job that must leave
+/// its GPUs keeps its work.
+void RecordedJobs::keep_limits(Nanos now) {
+  const auto pause = [this, now](JobId job) {
+    conditions_.power.count_pause();
+    end_job(ids_.number_of(job), now);
+  };
+  closed_.choose_gpus({.most = conditions_.power.most_gpus(),
+                  .down = conditions_.outages.down(),
+                  .outages = conditions_.outages.outages(),
+                  .departures = ended_ + preemptions_ + struck_},
+                 pause, happen_);
 }
 
 /// Applies new paces: of jobs affected by decisions, or by starts and ends elsewhere.
 void RecordedJobs::begin(Nanos now, const Watch&) {
+  if (conditions_.power.is_known()) {
+    const double clock = conditions_.power.set_work(busy_gpus());
+    if (conditions_.power.changes_clock()) runs_.set_clock(now, clock);
+  }
   if (conditions_.paces == nullptr) return;
   for (const JobPaces::Change& change : conditions_.paces->drain_changes(now)) {
     runs_.set_pace(ids_.number_of(change.job), now, change.pace);
@@ -82,6 +119,7 @@ void RecordedJobs::end_jobs(Nanos now) {
     const std::uint32_t number = runs_.end_one(now);
     if (number == RecordedRuns::kNone) return;
     ++ended_;
+    conditions_.power.count_end();
     const JobId id = ids_.id_of(number);
     if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
     // The run time of a variable job says nothing about its duration on the GPUs of the log.
@@ -230,6 +268,7 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   const std::uint32_t number = ids_.number_of(assign.job);
   if (assign.is_release()) {
     ++preemptions_;
+    closed_.record_departure(now);
     return end_job(number, now);
   }
   const Cluster& cluster = world_.cluster();
@@ -307,7 +346,9 @@ void RecordedJobs::fill(JobsReport& report) const {
   results.fill(report);
   report.set_preemptions(preemptions_);
   if (conditions_.any()) fill_conditions(report);
-  if (trace_.size() > 0) load_.fill(report);
+  if (trace_.size() == 0) return;
+  load_.fill(report);
+  conditions_.power.fill(report);
 }
 
 void RecordedJobs::fill_conditions(JobsReport& report) const {
@@ -345,7 +386,22 @@ void RecordedJobs::fill(Report& report, Nanos) {
   ReplayTables& tables = *report.mutable_replay_tables();
   tables.set_jobs(jobs_csv(rows(), [this](std::size_t i) { return row(i); }));
   tables.set_series(series_csv(load(), real_gpus(world_.cluster().gpus(), world_.cluster())));
-  tables.set_groups(groups_csv(recorded));
+  const JobOutcomes all = outcomes();
+  tables.mutable_waits()->Assign(all.waits.begin(), all.waits.end());
+  tables.mutable_ends()->Assign(all.ends.begin(), all.ends.end());
+}
+
+JobOutcomes RecordedJobs::outcomes() const {
+  JobOutcomes all;
+  all.waits.reserve(rows());
+  all.ends.reserve(rows());
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow each = row(i);
+    const bool is_known = each.state == JobRow::State::completed;
+    all.waits.push_back(is_known ? each.waited() : -1);
+    all.ends.push_back(is_known ? each.end : -1);
+  }
+  return all;
 }
 
 void RecordedJobs::add_outcomes(Report& report) const {

@@ -1,14 +1,15 @@
 // Jobs of a recorded log in a simulated world: gangs of GPUs that run for their recorded
 // durations, wherever they are placed, unless sim/contention/job_paces gives them other speeds.
-// Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
-// down; then it continues later. An elastic job (traces/jobs/elastic_sizes) may start with other
-// numbers of GPUs than it asks for, and policies may change their number while it runs; its speed
-// follows. With paces of sim/contention it has the requested number only. In a cluster with kinds
-// of GPUs a job has GPUs of one kind, which it may use (traces/jobs/gpu_kinds), and the speed of
-// the kind. A job larger than the cluster is rejected without being shown to policies. Called by
-// the simulator's backend. One thread. Nanoseconds of the policy clock. Order within one instant:
-// ending jobs free their GPUs, nodes return and go down, new jobs and jobs that waited for others
-// enter the queue, then the policy is called once, and again for the outcomes of its decisions.
+// Policies place them; a job keeps its GPUs until it ends, a policy preempts it, its node goes
+// down, or a limit of power takes them; then it continues later. An elastic job
+// (traces/jobs/elastic_sizes) may start with other numbers of GPUs than it asks for, and policies
+// may change their number while it runs; its speed follows. With paces of sim/contention it has the
+// requested number only. In a cluster with kinds of GPUs a job has GPUs of one kind, which it may
+// use (traces/jobs/gpu_kinds), and the speed of the kind. A job larger than the cluster is rejected
+// without being shown to policies. Called by the simulator's backend. One thread. Nanoseconds of
+// the policy clock. Order within one instant: ending jobs free their GPUs, nodes return and go
+// down, new jobs and jobs that waited for others enter the queue, limits of power take GPUs, then
+// the policy is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,17 @@
 
 #include "policies/seam/gate.hpp"
 #include "sim/contention/job_paces.hpp"
+#include "sim/replay/closed_gpus.hpp"
 #include "sim/replay/held_jobs.hpp"
 #include "sim/replay/job_estimates.hpp"
 #include "sim/replay/job_id_runs.hpp"
 #include "sim/replay/job_results.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "sim/replay/node_outages.hpp"
 #include "sim/replay/numbered_trace.hpp"
 #include "sim/replay/recorded_runs.hpp"
 #include "sim/replay/replay_load.hpp"
+#include "sim/replay/site_power.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/jobs/elastic_sizes.hpp"
 #include "traces/jobs/job_trace.hpp"
@@ -43,10 +47,12 @@ struct RunConditions {
   std::optional<Nanos> checkpoint_every = {};
   NodeOutages outages = {};
   std::shared_ptr<JobPaces> paces = {};  ///< null: all run as recorded
+  SitePower power = {};  ///< limits of the power, which exclude `paces`, and its meter
 
   /// Returns true if jobs may run for other than their recorded durations.
   bool any() const {
-    return restart_cost > 0 || enforce_limits || outages.any() || paces != nullptr;
+    return restart_cost > 0 || enforce_limits || outages.any() || paces != nullptr ||
+           power.has_limits();
   }
 };
 
@@ -58,14 +64,15 @@ class RecordedJobs : public JobModel {
   RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                EstimateChoice estimates = {}, RunConditions conditions = {});
 
-  /// Applies the paces that have changed by starts and ends up to `now`, and moves the ends of
-  /// these jobs; does nothing without paces.
+  /// Applies the paces that have changed by starts and ends up to `now`, or the clock that a limit
+  /// of power leaves to the running jobs, and moves the ends of these jobs.
   void begin(Nanos now, const Watch& watch) override;
-  /// Returns the next arrival, end, or change of a node; kNever if none follows. Drawn failures
-  /// count only while a job runs or will arrive.
+  /// Returns the next arrival, end, change of a node, or begin or end of a limit of power; kNever
+  /// if none follows. Drawn failures count only while a job runs or will arrive.
   Nanos next_event_time() const override;
   /// Emits, at `now`: JobDone of ending jobs, PartChanged of nodes, JobSubmitted of arriving jobs,
-  /// and JobStopped of jobs on nodes that went down. Records the load up to `now` first.
+  /// and JobStopped of jobs on nodes that went down; then JobStopped and PartChanged because of a
+  /// limit of power. Records the load up to `now` first.
   void advance_to(Nanos now, const Watch& watch) override;
   /// Returns true if all jobs that fit the cluster have arrived and ended.
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
@@ -90,6 +97,8 @@ class RecordedJobs : public JobModel {
   /// Returns the result so far of the job in row `index` of the trace; `index` < rows(). The row
   /// points to the job in this object.
   JobRow row(std::size_t index) const;
+  /// Returns the waits and ends of all jobs, so far, by their rows in the trace.
+  JobOutcomes outcomes() const;
   /// Returns the load of the cluster over time, so far.
   const LoadSeries& load() const { return load_.series(); }
 
@@ -116,6 +125,9 @@ class RecordedJobs : public JobModel {
   void end_jobs(Nanos now);
   void submit_jobs(Nanos now);
   void submit_job(std::uint32_t number, Nanos now);
+  /// Returns the number of GPUs, or slices, of running jobs.
+  std::uint32_t busy_gpus() const;
+  void keep_limits(Nanos now);
   void fill_conditions(JobsReport& report) const;
 
   const World& world_;
@@ -133,6 +145,7 @@ class RecordedJobs : public JobModel {
   std::map<std::uint32_t, Label> kind_;
   std::map<Label, ElasticSizes> sizes_;  ///< sizes of elastic jobs, by their texts
   ReplayLoad load_;
+  ClosedGpus closed_;
   std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant
   std::size_t arrived_ = 0, ended_ = 0;
   std::uint64_t preemptions_ = 0, struck_ = 0;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -39,6 +40,7 @@ class RecordedRuns {
     Nanos restart_cost = 0;  ///< delay of each continuation
     bool paced = false;      ///< jobs have paces
     bool limited = false;    ///< a run ends after the requested time of its job, if there is one
+    bool clocked = false;    ///< running jobs have a common clock
   };
   /// Constructs the runs. The trace must outlive this object.
   RecordedRuns(const NumberedTrace& trace, Rules rules);
@@ -53,12 +55,16 @@ class RecordedRuns {
   /// Sets the pace (above 0), recorded duration per second, from now on, and moves the end. Call
   /// only if constructed with `paced`, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
+  /// Sets the clock (above 0), recorded duration per second, of all running jobs from now on, and
+  /// moves their ends; the pace of a job on its GPUs is multiplied by the clock. Call only if
+  /// constructed with `clocked`.
+  void set_clock(Nanos now, double clock);
   /// Records that the job, which has its GPUs, leaves them before its end. `keeps`: the job keeps
   /// whole multiples of this work, which is > 0; nothing: all of its work.
   void stop(std::uint32_t number, Nanos now, std::optional<Nanos> keeps);
   /// Returns the instant of the next end; nothing if no job runs.
   std::optional<Nanos> next_end() const {
-    while (!ends_.empty() && is_void(ends_.top())) ends_.pop();
+    drop_void_ends();
     return ends_.empty() ? std::nullopt : std::optional(ends_.top().at);
   }
   /// Ends one job that is due by `now`, the earliest first, and returns its number; kNone if no
@@ -129,6 +135,9 @@ class RecordedRuns {
     JobCourse course;
     Nanos end = -1;        ///< expected end; later the real one
     Nanos limit = kNever;  ///< instant at which the run must end
+    /// earliest end of the newest start in the queue of ends, of a job whose end may move
+    mutable Nanos queued = kNever;
+    double pace = 1;            ///< pace on its GPUs, without the clock
     double gpus = 0;            ///< present size of a variable job
     std::uint32_t resizes = 0;  ///< changes of its size
     GpuTime gpu_time = {};      ///< GPU time of a variable job up to its newest stop
@@ -142,17 +151,17 @@ class RecordedRuns {
   /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
   /// recorded.
   const Way* way_of(std::uint32_t number) const {
-    const bool usual = !rules_.paced && !rules_.limited && !trace_.is_variable(number);
+    const bool usual = !has_moving_ends() && !rules_.limited && !trace_.is_variable(number);
     if (jobs_[number].starts < 2 && usual) return nullptr;
     const auto way = ways_.find(number);
     return way == ways_.end() ? nullptr : &way->second;
   }
-  /// Returns true if the end is outdated: the job was preempted before, or has another pace now.
-  bool is_void(const End& end) const {
-    const Job& job = jobs_[end.job];
-    if (job.starts != end.start || job.over == 1) return true;
-    return rules_.paced && ways_.at(end.job).end != end.at;
-  }
+  /// Returns true if the end of a running job may move while it keeps its GPUs.
+  bool has_moving_ends() const { return rules_.paced || rules_.clocked; }
+  /// Removes outdated ends from the front of the queue: of jobs that have left their GPUs since,
+  /// and ends that have moved. An end that has moved to a later instant is queued once more when
+  /// its old instant is the next one, so that changes of a clock do not fill the queue.
+  void drop_void_ends() const;
   void expect_end(std::uint32_t number, Way& way);
   /// Stops the course of a job, which loses its work beyond `keeps`, and counts its GPU time.
   static void stop_course(Way& way, Nanos now, std::optional<Nanos> keeps);
@@ -161,6 +170,8 @@ class RecordedRuns {
   const Rules rules_;
   std::vector<Job> jobs_;
   std::map<std::uint32_t, Way> ways_;
+  std::set<std::uint32_t> running_;  ///< jobs with GPUs; empty unless they have a clock
+  double clock_ = 1;
   /// outdated ends are skipped
   mutable std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };

@@ -23,15 +23,12 @@ class ReplayLoad {
   void wait(std::uint32_t gpus) { ++waiting_.waiting_jobs, waiting_ids_ += gpus; }
   /// Records that a job of `gpus` GPUs no longer waits; it must have been passed to wait().
   void serve_job(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_ids_ -= gpus; }
-  /// Adds the load up to `now`: the busy GPUs of the world and the waiting jobs as they are at the
-  /// call; nothing if `now` is not later than the newest call or begin(). Call before the state
-  /// changes at `now`. `down`: number of nodes that are down, whose GPUs count as neither free nor
-  /// busy.
-  void hold_load(Nanos now, std::uint32_t down) {
-    const Cluster& cluster = world_.cluster();
-    const double slices = cluster.shape().slices_per_gpu;
-    waiting_.busy_gpus =
-        (cluster.gpus() - world_.state().free - down * cluster.shape().gpus_per_node) / slices;
+  /// Adds the load up to `now`: the busy GPUs and the waiting jobs as they are at the call; nothing
+  /// if `now` is not later than the newest call or begin(). Call before the state changes at `now`.
+  /// `busy`: number of busy GPUs, or slices.
+  void hold_load(Nanos now, std::uint32_t busy) {
+    const double slices = world_.cluster().shape().slices_per_gpu;
+    waiting_.busy_gpus = busy / slices;
     waiting_.waiting_gpus = static_cast<double>(waiting_ids_) / slices;
     series_.hold_load(waiting_, now, [this] { return fragmentation(); });
   }
@@ -59,7 +56,7 @@ class ReplayLoad {
 
   const World& world_;
   LoadSeries series_;
-  LoadSeries::Load waiting_;  ///< now; its busy GPUs are the world's
+  LoadSeries::Load waiting_;  ///< now; its busy GPUs are those of the newest call
   std::uint64_t waiting_ids_ = 0;  ///< GPUs, or slices, of the jobs that wait
 };
 

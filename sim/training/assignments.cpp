@@ -100,8 +100,9 @@ Nanos ready_time(const Survival& survival, const TrainingState& state, const Job
     return spare != state.warm.end() && spare->second <= state.now;
   });
   if (warm) return now + survival.warm_join();
-  if (!state.losses.has_losses()) return now + survival.replacement();
-  return now + std::max<Nanos>(0, survival.replacement() - survival.detection());
+  const Nanos replacement = state.losses.replacement_time(survival.replacement());
+  if (!state.losses.has_losses()) return now + replacement;
+  return now + std::max<Nanos>(0, replacement - survival.detection());
 }
 
 void assign_gpus(const JobInWorld& here, TrainingState& state, const Assign& assign) {
@@ -128,6 +129,7 @@ void assign_gpus(const JobInWorld& here, TrainingState& state, const Assign& ass
 /// assigned anew.
 void change_between_steps(const JobInWorld& here, TrainingState& state) {
   forget_void_assignment(here, state);
+  delay_replacement(here, state);
   if (!state.pending || state.now < state.pending->ready || state.now < state.resume_at) return;
   GpuRuns back;
   for (const GpuId gpu : state.pending->back) back.push_back(gpu);

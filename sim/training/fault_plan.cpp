@@ -192,10 +192,12 @@ std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strik
                         .cause = script_.cause(fault, target),
                         .killed = true,
                         .silent = silent,
+                        .of_process = part == nullptr,
                         .at = strike.at,
                         .fault = fault,
                         .detection = script_.own_detection(fault),
                         .restart = script_.own_restart(fault),
+                        .replacement = script_.own_replacement(fault),
                         .corrupted = script_.corrupted(fault),
                         .returns = script_.stop_end(fault)});
       }

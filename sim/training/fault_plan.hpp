@@ -28,11 +28,12 @@ struct FatalFault {
   bool killed = false;  ///< true if the rank itself is lost
   /// True if the rank stalls without a report: only missing heartbeats reveal the loss.
   bool silent = false;
+  bool of_process = false;  ///< kill or stop of the process, not of its hardware
   /// Instant of the loss, nanoseconds of the policy clock.
   Nanos at = 0;
   std::size_t fault = 0;  ///< index of the fault in the scenario
   /// Own times of the fault, instead of those of `survival`.
-  std::optional<Nanos> detection = {}, restart = {};
+  std::optional<Nanos> detection = {}, restart = {}, replacement = {};
   /// Time before the loss since which the training state is corrupted; nothing if it is not.
   std::optional<Nanos> corrupted = {};
   /// Instant at which the stalled rank runs again; nothing if it never does.

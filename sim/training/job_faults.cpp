@@ -26,7 +26,13 @@ std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [&](const auto& each) {
       return rank_at_work(job, state, each.rank.value).has_value();
     });
-    std::for_each(absent, lost.end(), [&plan](const auto& each) { plan.mark_spent(each); });
+    for (auto at = absent; at != lost.end(); ++at) {
+      plan.mark_spent(*at);
+      // The process that starts in the place of a lost rank is struck.
+      const bool is_lost = !rank_on(job, state.fits.numbered.at(at->rank.value));
+      if (!state.pending || !at->of_process || !is_lost) continue;
+      state.pending->struck.push_back({at->at, at->silent, at->detection, at->replacement});
+    }
     if (absent == lost.begin() && absent != lost.end()) continue;
     lost.erase(absent, lost.end());
     return lost;

@@ -14,13 +14,13 @@ namespace orrery::sim {
 namespace {
 
 /// Time from a loss until the remaining ranks know of it.
-Nanos detection_of(const Survival& survival, const FatalFault& loss) {
+template <class Loss>
+Nanos detection_of(const Survival& survival, const Loss& loss) {
   return loss.detection.value_or(loss.silent ? survival.heartbeat_timeout() : survival.detection());
 }
 
 /// Records the deaths of these ranks; the remaining ranks detect silent ranks later than dead ones.
-void lose_ranks(const JobInWorld& here, TrainingState& state,
-                const std::vector<StruckRank>& lost) {
+void lose_ranks(const JobInWorld& here, TrainingState& state, const std::vector<StruckRank>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   const Survival& survival = here.survival();
   const Nanos now = state.now;
@@ -30,7 +30,8 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
     const Nanos noticed = now + detection_of(survival, each);
     const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
     const Nanos suspected = each.silent && silence < noticed ? silence : kNever;
-    state.losses.record_death(rank, each.cause, now, noticed, suspected, each.restart);
+    state.losses.record_death(rank, each.cause, now, noticed, suspected, each.restart,
+                              each.replacement);
     if (each.corrupted) {
       const Nanos since = now - *each.corrupted;
       state.corrupted_since = std::min(since, state.corrupted_since.value_or(since));
@@ -58,6 +59,21 @@ void delay_restart(const JobInWorld& here, TrainingState& state) {
 }
 
 }  // namespace
+
+void delay_replacement(const JobInWorld& here, TrainingState& state) {
+  if (!state.pending) return;
+  const Survival& survival = here.survival();
+  Nanos& ready = state.pending->ready;
+  for (const StruckStart& each : state.pending->struck) {
+    if (each.at > state.now) continue;
+    const Nanos replacement = each.replacement.value_or(survival.replacement());
+    ready = std::max(ready, each.at + detection_of(survival, each) + replacement);
+  }
+  const auto is_past = [&state](const StruckStart& each) { return each.at <= state.now; };
+  if (std::erase_if(state.pending->struck, is_past) == 0) return;
+  if (here.job(state.id).phase != JobPhase::held) return;
+  state.metrics.time().stall_until(ready, GpuUse::recovery);
+}
 
 void apply_faults_between_steps(const JobInWorld& here, TrainingState& state) {
   if (!state.metrics.has_started() || state.metrics.is_over() || !state.is_idle()) return;
@@ -127,7 +143,8 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   if (after.is_assigned && (!state.pending || !state.pending->back.empty())) {
     state.pending = PendingAssignment{
         *job.next, StateFrom::peer,
-        std::max(state.now, noticed.first + here.survival().replacement())};
+        std::max(state.now,
+                 noticed.first + state.losses.replacement_time(here.survival().replacement()))};
   }
   // The new ranks load the newest checkpoint.
   if (after.is_state_lost && state.pending && state.pending->state == StateFrom::peer) {

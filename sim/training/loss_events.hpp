@@ -15,6 +15,10 @@ namespace orrery::sim {
 /// instead. Emits nothing. Does nothing during a step, before the start and after the end of the
 /// job.
 void apply_faults_between_steps(const JobInWorld& here, TrainingState& state);
+/// Delays the pending assignment by the kills that struck its starting processes by now: each of
+/// them is started again after the detection and replacement times of its fault. Does nothing
+/// without a pending assignment.
+void delay_replacement(const JobInWorld& here, TrainingState& state);
 /// Handles a step that was cut short and that is not open any more: counts its micro-batches as
 /// recomputed, and records the lost ranks (as apply_faults_between_steps()), or, if a link broke
 /// the step, stalls the job until the link is up again. If the link never is, returns false and

@@ -14,11 +14,13 @@ Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
 }
 
 void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
-                          Nanos suspected, std::optional<Nanos> restart) {
+                          Nanos suspected, std::optional<Nanos> restart,
+                          std::optional<Nanos> replacement) {
   Loss& loss = add(cause, now);
   loss.rank = rank;
   loss.suspected = suspected;
   loss.restart = restart;
+  loss.replacement = replacement;
   unnoticed_.emplace_back(noticed, losses_.size() - 1);
 }
 
@@ -34,6 +36,14 @@ Nanos Losses::restart_time(Nanos usual) const {
   for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {
     if (loss->report.has_resumed_s()) break;
     longest = std::max(longest.value_or(0), loss->restart.value_or(usual));
+  }
+  return longest.value_or(usual);
+}
+
+Nanos Losses::replacement_time(Nanos usual) const {
+  std::optional<Nanos> longest;
+  for (std::size_t loss = replaced_; loss < losses_.size(); ++loss) {
+    longest = std::max(longest.value_or(0), losses_[loss].replacement.value_or(usual));
   }
   return longest.value_or(usual);
 }

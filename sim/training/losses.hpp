@@ -21,10 +21,11 @@ class Losses {
  public:
   /// Records that `rank` died of `cause` at `now`, and that the death will be detected at
   /// `noticed`. `suspected`: instant from which the rank is suspected until then; kNever: never.
-  /// `restart`: duration of a restart after this loss, if it has its own. Call once for each loss
-  /// of a rank.
+  /// `restart`, `replacement`: times of a restart and of a replacement after this loss, if it has
+  /// its own. Call once for each loss of a rank.
   void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
-                    Nanos suspected = kNever, std::optional<Nanos> restart = {});
+                    Nanos suspected = kNever, std::optional<Nanos> restart = {},
+                    std::optional<Nanos> replacement = {});
   /// Records the loss of the whole job at `now`, for example by a link that never comes up again,
   /// as the newest loss. No rank detects this loss; earlier undetected losses stay undetected.
   void record_job_loss(const std::string& cause, Nanos now);
@@ -39,6 +40,10 @@ class Losses {
   /// after them, of which those without a duration of their own count as `usual`; `usual` if there
   /// is no such loss.
   Nanos restart_time(Nanos usual) const;
+  /// Returns the time from a loss until its ranks are replaced: the longest of the losses whose
+  /// ranks are not present again, of which those without a time of their own count as `usual`;
+  /// `usual` if there is no such loss.
+  Nanos replacement_time(Nanos usual) const;
   /// Returns the first instant at which an undetected loss is detected, perhaps a past one; kNever
   /// if no loss is undetected.
   Nanos next_noticed() const;
@@ -85,12 +90,12 @@ class Losses {
     std::optional<RankId> rank;
     Nanos at = 0;
     Nanos suspected = kNever;
-    std::optional<Nanos> restart;  ///< duration of a restart, if the loss has its own
+    std::optional<Nanos> restart, replacement;  ///< times of the loss, if it has its own
     FailureReport report;
     /// Passes all members to a StateWriter or StateReader.
     template <class Archive>
     friend void fields(Archive& archive, Loss& of) {
-      archive(of.rank, of.at, of.suspected, of.restart, of.report);
+      archive(of.rank, of.at, of.suspected, of.restart, of.replacement, of.report);
     }
   };
   Loss& add(const std::string& cause, Nanos now);

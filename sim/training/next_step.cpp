@@ -18,14 +18,18 @@ namespace {
 /// Some room is left before the policy clock overflows.
 constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
 
-/// Returns the shares of the replicas without lost ranks.
-std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
-  if (job.lost.empty()) return job.shares();
+/// Returns the shares of the replicas without lost ranks. If the work of lost replicas is dropped,
+/// no replica computes more than its own part of the submitted batch.
+std::vector<std::uint32_t> shares_of_working(const JobInfo& job, bool drops_lost_work) {
+  if (job.lost.empty() && !drops_lost_work) return job.shares();
   std::vector<std::uint32_t> shares;
   const std::vector<bool> lost = lost_replicas(job);
   for (std::size_t replica = 0; replica < lost.size(); ++replica) {
     if (!lost[replica]) shares.push_back(job.shares()[replica]);
   }
+  if (!drops_lost_work) return shares;
+  const std::uint32_t own = even_split(job.spec.micro_batches, job.spec.layout.data).front();
+  for (std::uint32_t& share : shares) share = std::min(share, own);
   return shares;
 }
 
@@ -104,7 +108,7 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
   FaultPlan& plan = state.faults.plan;
   StepConditions current{
       .state = state.fit().local(state.fits.numbered, plan.state(state.step, state.now)),
-      .shares = shares_of_working(job),
+      .shares = shares_of_working(job, state.drops_lost_work),
       .collectives = job.now.get<CollectiveTable>(),
       .codecs = job.now.get<CodecRules>(),
       .input = job.now.get<Prefetch>(),

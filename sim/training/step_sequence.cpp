@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "sim/training/job_faults.hpp"
@@ -55,9 +56,12 @@ void draw_new_step(const JobInWorld& here, const TrainingState& state,
 void count_steps(const JobInWorld& here, TrainingState& state,
                  const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
                  const std::vector<double>& stretch) {
-  state.metrics.commit_steps(here.setup(), each, duration, count, *state.conditions,
-                             here.job(state.id).micro_batches(), state.fit().graph().data(),
-                             stretch);
+  const std::vector<std::uint32_t>& shares = state.conditions->shares;
+  const std::uint32_t batch = state.drops_lost_work
+                                  ? std::accumulate(shares.begin(), shares.end(), 0u)
+                                  : here.job(state.id).micro_batches();
+  state.metrics.commit_steps(here.setup(), each, duration, count, *state.conditions, batch,
+                             state.fit().graph().data(), stretch);
 }
 
 /// `count` steps have ended now, the last one after `last`; they are in the metrics.

@@ -30,9 +30,13 @@ std::uint64_t error_place(SampleField field) {
                                     kWithError.begin());
 }
 
+/// Micro-batches done of a rank that has ended one: a rank that waits for data behind its first
+/// micro-batch has done 1 up to a rounding, which differs between equal replicas that are simulated
+/// once and those that are simulated each.
+constexpr double kOne = 1 - 1e-6;
 /// Micro-batches done of a rank that surely shows at least one at all later instants of the step:
 /// rounding can lower a count between two instants, but far less.
-constexpr double kSurelyOne = 1 + 1e-9;
+constexpr double kSurelyOne = 1 - 1e-7;
 
 /// Returns the links between neighbours of the data-parallel rings of tensor rank 0, of one stage
 /// after the other.
@@ -311,7 +315,7 @@ bool Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector
   const std::vector<double>& done = done_at(*look.step, now);
   const auto time_of = [&](std::uint32_t replica, std::uint32_t stage) {
     const double own = done[replica * graph_.pipeline() + stage];
-    const bool older = own < 1;
+    const bool older = own < kOne;
     lasts = lasts && (own > kSurelyOne || look.step->micro_batches(replica) == 0);
     const estimates::PlayedStep* const timed = older ? look.before : look.step;
     if (timed == nullptr || timed->micro_batches(replica) == 0) return kMissing;

@@ -1,9 +1,12 @@
 #include "sim/training/training_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
+#include "core/schema/names.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/estimates/prices/measured_kernels.hpp"
@@ -21,6 +24,10 @@
 #include "traces/workload/job_choices.hpp"
 
 namespace orrery::sim {
+/// Fates of the micro-batches of lost replicas, as scenarios name them.
+enum class LostWork : std::uint8_t { dealt, dropped };
+constexpr std::array<std::string_view, 2> names_of(LostWork) { return {"dealt", "dropped"}; }
+
 namespace {
 
 /// Returns the costs of the measured machine or of the node's measured kernels, if given. Ranks of
@@ -114,6 +121,13 @@ JobSpec TrainingRun::spec() const {
   }
   if (spec.can.has<Prefetch>()) add_input(scenario.job().input(), spec);
   return spec;
+}
+
+/// Shares that a policy sets contain the micro-batches of lost replicas.
+void TrainingRun::prepare_job(const Needs& needs) {
+  needs_ = needs;
+  const LostWork fate = named(setup_.survival().lost_work(), std::optional(LostWork::dealt));
+  state_.drops_lost_work = fate == LostWork::dropped && !needs.settings.has<Shares>();
 }
 
 void TrainingRun::submit_job() {

@@ -45,7 +45,7 @@ class TrainingRun : public JobModel,
               ProgressSink progress);
   ~TrainingRun() override;
 
-  void prepare_job(const Needs& needs) override { needs_ = needs; }
+  void prepare_job(const Needs& needs) override;
   /// Sets the clock to `now`. Between two steps, activates a pending assignment that is ready; if a
   /// step can begin, fixes its conditions and enters contention. A step waits for the answer of
   /// policies that are `asked`, once, for run.policy_time. Does nothing more before the
@@ -65,6 +65,7 @@ class TrainingRun : public JobModel,
   /// again, or if the job loses ranks faster than it recovers (is_given_up()).
   void advance_to(Nanos now, const Watch& watch) override;
   void emit_steps() override { tell_committed(here_, state_); }
+  Nanos last_commit() const override { return state_.metrics.last_commit(); }
   Nanos now() const override { return state_.now; }
   bool is_over() const override { return state_.metrics.is_over(); }
 

@@ -41,6 +41,19 @@ struct Stretch {
   }
 };
 
+/// Fault that ended a starting process.
+struct StruckStart {
+  Nanos at = 0;
+  bool silent = false;                                    ///< stopped, not killed
+  std::optional<Nanos> detection = {}, replacement = {};  ///< own times of the fault
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, StruckStart& of) {
+    archive(of.at, of.silent, of.detection, of.replacement);
+  }
+};
+
 /// Assignment that is not active yet.
 struct PendingAssignment {
   Standing where;
@@ -49,11 +62,13 @@ struct PendingAssignment {
   bool restarts_running_job = false;  ///< the job is on hold for this assignment only
   /// GPUs of lost ranks that return: then there is no assignment, and `where` is the placement
   std::vector<GpuId> back = {};
+  /// processes of it that were killed while they started (delay_replacement())
+  std::vector<StruckStart> struck = {};
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, PendingAssignment& of) {
-    archive(of.where, of.state, of.ready, of.restarts_running_job, of.back);
+    archive(of.where, of.state, of.ready, of.restarts_running_job, of.back, of.struck);
   }
 };
 
@@ -77,6 +92,8 @@ struct JobFaults {
 struct TrainingState {
   JobId id = {};           ///< determined by the world at the submission
   bool submitted = false;
+  /// true if the micro-batches of lost replicas are left out (survival.lost_work)
+  bool drops_lost_work = false;
   Nanos now = 0;           ///< clock of the job, later than the world's inside advanced steps
   Step step = 0;           ///< current step, or the next one
 

@@ -88,6 +88,8 @@ class SteppedJob {
   /// Reports committed steps that have not been reported yet, as StepsDone events; nothing if there
   /// are none. The backend calls this function before it applies an event of another kind.
   virtual void emit_steps() = 0;
+  /// Returns the instant of the newest commit of steps; 0 before the first.
+  virtual Nanos last_commit() const = 0;
   /// Returns the instant up to which this model has advanced: later than the backend's clock if
   /// steps were advanced at once.
   virtual Nanos now() const = 0;

@@ -1,6 +1,7 @@
 #include "sim/world/sim_backend.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -95,7 +96,13 @@ void SimBackend::emit_event(Event event) {
     if (is_same_report(was, change->to)) return;
   }
   world_.apply(event, now_);
-  events_.push_back(std::move(event));
+  const auto* const steps = std::get_if<StepsDone>(&event);
+  const Member* const of_steps = steps == nullptr ? nullptr : member_of(steps->job);
+  // Only a rest of the policies permits that steps are reported after their end.
+  const bool is_known = at_rest_ && of_steps != nullptr && of_steps->stepped &&
+                        of_steps->stepped->last_commit() < now_;
+  if (is_known && events_.known == events_.next.size()) ++events_.known;
+  events_.next.push_back(std::move(event));
 }
 
 void SimBackend::carry_out(const Decision& decision) {
@@ -106,7 +113,7 @@ void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.is_resting();
   if (past_) return past_->check_decisions(decisions);
   // A folded run leaves out most calls during a rest: none of them takes time.
-  if (!(resting_ && only_steps(shown_))) instants_.asked_at = now_;
+  if (!(resting_ && only_steps(events_.shown))) instants_.asked_at = now_;
   // A decision at this instant may change work that has just begun.
   for (const Member& each : members_) {
     if (each.stepped) each.stepped->settle_until(now_);
@@ -162,23 +169,36 @@ std::optional<Observation> SimBackend::next() {
     continue_run();
   }
   resting_ = false;
-  if (events_.empty()) {
+  if (events_.next.empty()) {
     if (is_over()) return {};
     // Advances only if no outcomes are pending: those belong to the same instant.
     advance_clock();
-    if (events_.empty()) return {};
+    if (events_.next.empty()) return {};
   }
-  shown_.clear();
-  shown_.swap(events_);
+  if (events_.show_events(instruments_.read())) resting_ = true;
   instruments_.forget_samples();
   return Observation{.now = now_,
                      .sequence = calls_++,
-                     .events = shown_,
+                     .events = events_.shown,
                      .cluster = world_.cluster(),
                      .state = world_.state(),
                      .jobs = world_.jobs(),
                      .samples = instruments_,
-                     .resting = resting_ && only_steps(shown_)};
+                     .resting = resting_ && only_steps(events_.shown)};
+}
+
+/// Nothing remains of the call about known steps, as of the calls at their ends in full detail.
+bool SimBackend::Events::show_events(bool known_apart) {
+  const std::size_t count = std::exchange(known, 0);
+  shown.clear();
+  if (count == 0 || count == next.size() || !known_apart) {
+    shown.swap(next);
+    return false;
+  }
+  const auto last = next.begin() + static_cast<std::ptrdiff_t>(count);
+  shown.assign(std::make_move_iterator(next.begin()), std::make_move_iterator(last));
+  next.erase(next.begin(), last);
+  return true;
 }
 
 bool SimBackend::is_over() const {
@@ -223,17 +243,17 @@ void SimBackend::pass_models(Nanos stop) {
   // Sorts the events of one instant by kind: each model emits in that order, but several models are
   // interleaved.
   if (members_.size() == 1) return;
-  std::stable_sort(events_.begin(), events_.end(),
+  std::stable_sort(events_.next.begin(), events_.next.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
 }
 
 /// Until something has happened that is to be shown, or nothing ever will.
 void SimBackend::advance_clock() {
-  while (events_.empty()) {
+  while (events_.next.empty()) {
     milestones_.reach_milestones(now_);
     begin_models();
     resting_ = at_rest_ && are_jobs_unchanged();
-    if (!events_.empty() || is_over()) break;
+    if (!events_.next.empty() || is_over()) break;
     Nanos stop = next_stop();
     if (milestones_.reach_milestones(stop)) stop = next_stop();
     if (stop == kNever) {  // jobs are held or wait, and nobody will ever decide
@@ -246,7 +266,7 @@ void SimBackend::advance_clock() {
     resting_ = resting_ && !due;
     // An event ends the rest: at its instant a tick comes as to policies that do not rest.
     const bool at_tick = next_tick_ <= now_ && now_ % needs_.tick == 0;
-    if (due || (at_tick && is_watched(at_rest_ && only_steps(events_)))) emit_event(Tick{});
+    if (due || (at_tick && is_watched(at_rest_ && only_steps(events_.next)))) emit_event(Tick{});
     pass_ticks();
   }
   pass_ticks();

@@ -112,6 +112,18 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
     SampledJob* sampled = nullptr;
   };
 
+  /// Events of the last observation and of the next one.
+  struct Events {
+    std::vector<Event> next, shown;
+    /// Number of the first events of `next` that report steps which ended before the present
+    /// instant, while the policies rested.
+    std::size_t known = 0;
+
+    /// Moves the next events to the shown ones; with `known_apart` the known steps alone, if other
+    /// events follow them, and then returns true.
+    bool show_events(bool known_apart);
+  };
+
   void continue_run();
   /// Returns the member of the job; null for a job that was never submitted.
   const Member* member_of(JobId job) const;
@@ -151,8 +163,7 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
     Nanos asked_at = -1;
   } instants_;
   std::uint64_t calls_ = 0;
-  std::vector<Event> events_;  ///< events since the last observation
-  std::vector<Event> shown_;   ///< events of the last observation
+  Events events_;
 };
 
 }  // namespace orrery::sim

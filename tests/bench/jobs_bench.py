@@ -1,7 +1,7 @@
 """Cost of replays of job logs: every queue policy on a log of 68,503 recorded jobs (if the shared
-data exist), some of them on a million synthetic jobs, fifo on ten million, and jobs of simulated
-speed on one spine. CPU time, and memory, of whole runs, reading included. Run by `./dev bench jobs
-[NAME]`; asserts nothing."""
+data exist), some of them on a million synthetic jobs, fifo on ten million, and two kinds of
+logs of simulated speed on one spine. CPU time, and memory, of whole runs, reading included. Run by
+`./dev bench jobs [NAME]`; asserts nothing."""
 
 import os
 import pathlib
@@ -85,7 +85,43 @@ def simulated():
                 show(f"{count:,} jobs, 768 GPUs, one spine, speed {speed}", *result)
 
 
-MEASURED = {"recorded": recorded, "synthetic": synthetic, "year": year, "simulated": simulated}
+#: Sixteen nodes in four units, whose leaves have links to one spine.
+ONE_SPINE = "preset: dgx-h100\nnodes: 16\nfabric: {nodes_per_unit: 4, spines: 1}\n"
+#: Within a node every job is one replica's work; larger ones have replicas of 8 GPUs and more.
+KINDS_8B = """speed: {speed}
+kinds:
+  - most_gpus: 8
+    job: {{model: {{preset: llama3-8b}}, sequence_length: 4096, global_batch: 64,
+          layout: {{data: 1, shard: optimizer}}}}
+  - job: {{model: {{preset: llama3-8b}}, sequence_length: 4096, global_batch: 64,
+          layout: {{data: 8, shard: optimizer}}}}
+"""
+
+
+def mixed():
+    """Replays jobs of many sizes, 1 to 128 GPUs, drawn like those of Seren, under easy: jobs of a
+    few GPUs are placed over several nodes, and share the links of one spine with large ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "cluster.yaml").write_text(ONE_SPINE)
+        draw = ("--like", "seren", "--jobs", "400", "--gpus", "128", "-o", folder / "all.csv")
+        subprocess.run([BUILD / "bin" / "orrery", "new", "jobs", *draw], check=True,
+                       stdout=subprocess.DEVNULL)
+        lines = (folder / "all.csv").read_text().splitlines(keepends=True)
+        for count in (100,):
+            trace = folder / "jobs.csv"
+            trace.write_text("".join(lines[:count + 1]))
+            for speed in ("simulated", "recorded"):
+                (folder / "conditions.yaml").write_text(KINDS_8B.format(speed=speed))
+                files = ("--cluster", folder / "cluster.yaml", "--conditions",
+                         folder / "conditions.yaml")
+                result = run("jobs", trace, *files, "--policy", "easy", "--placement", "count",
+                             "--json")
+                show(f"{count:,} jobs like Seren's, 128 GPUs, one spine, speed {speed}", *result)
+
+
+MEASURED = {"recorded": recorded, "synthetic": synthetic, "year": year, "simulated": simulated,
+            "mixed": mixed}
 
 
 def main():

@@ -1,8 +1,9 @@
 """Power of a node beside published measurements, and a month under a power budget of 80% by day:
-the savings of caps that follow the limit, and of the policy that divides it among two jobs,
-compared with a flat cap, for the same work. Run by `./dev bench power [node|month|jobs]`; asserts
-nothing."""
+the savings of caps that follow the limit, of the policy that divides it among two jobs, and of the
+ways to spend it in a queue of jobs, compared with a flat cap, for the same work. Run by `./dev
+bench power [node|month|jobs|queues]`; asserts nothing."""
 
+import csv
 import json
 import os
 import pathlib
@@ -150,7 +151,8 @@ def jobs():
               "parameters: {method: adaptive, mtbf: 3 h}}, {name: power-budget, parameters: "
               f"{{spend: SPEND, limits: {BY_DAY}}}}}]")
     print("\n| two jobs of 4,992 GPUs, 100,000 steps each, seed 1 | first ends, days | "
-          "second ends, days | mean |\n|---|---:|---:|---:|")
+          "second ends, days | mean | GPU-hours |\n|---|---:|---:|---:|---:|")
+    found = {}
     for name, settings in (
         ("no limit", {}),
         ("flat cap of 80%", {"power": f"{{limits: {BY_DAY}, spend: flat}}"}),
@@ -161,14 +163,106 @@ def jobs():
     ):
         report = of_text(two_jobs(), **settings, run__steps=100_000)
         days = [each["ended_s"] / DAY_S for each in report["jobs"]]
-        print(f"| {name} | {days[0]:.2f} | {days[1]:.2f} | {sum(days) / 2:.2f} |", flush=True)
+        found[name] = days, sum(days) * 24 * 4992
+        print(f"| {name} | {days[0]:.2f} | {days[1]:.2f} | {sum(days) / 2:.2f} | "
+              f"{found[name][1]:,.0f} |", flush=True)
+    flat = found.pop("flat cap of 80%")
+    for name, (days, hours) in found.items():
+        if "power-budget" not in name:
+            continue
+        print(f"\n{name}: {flat[1] - hours:+,.0f} GPU-hours saved against the flat cap; the first "
+              f"job ends {24 * (flat[0][0] - days[0]):+.1f} h earlier, the second one "
+              f"{24 * (flat[0][1] - days[1]):+.1f} h", flush=True)
+
+
+#: A month of jobs like those of Helios, without those of more than three days or half the cluster.
+QUEUE_JOBS, QUEUE_LOAD, MOST_S = 49_700, 0.97, 3 * DAY_S
+QUEUE_GPUS, MOST_GPUS = 512, 256
+
+
+def queue_cluster():
+    """Returns the cluster of the queue, with the prices and carbon by the hour of the month."""
+    price = re.search(r"(?ms)^  price:\n(.*?)(?=^\w)", EXAMPLE.read_text(encoding="utf-8"))[0]
+    return f"preset: dgx-h100\nnodes: {QUEUE_GPUS // 8}\n" + "\n".join(
+        line[2:] for line in price.rstrip().splitlines())
+
+
+def queue_log(log):
+    """Writes the jobs of the queue, and returns their number and the share of the GPUs that they
+    request until the last submission."""
+    subprocess.run([BUILD / "bin" / "orrery", "new", "jobs", "--like", "helios", "--jobs",
+                    str(QUEUE_JOBS), "--gpus", str(QUEUE_GPUS), "--load", str(QUEUE_LOAD), "--seed",
+                    "1", "-o", log], check=True, capture_output=True)
+    with open(log, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file)
+                if float(row["duration_s"]) <= MOST_S and float(row["num_gpus"]) <= MOST_GPUS]
+    with open(log, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    work = sum(float(row["duration_s"]) * float(row["num_gpus"]) for row in rows)
+    return len(rows), work / QUEUE_GPUS / float(rows[-1]["submit_s"])
+
+
+def queues():
+    orrery = BUILD / "bin" / "orrery"
+    with tempfile.TemporaryDirectory() as folder:
+        log, cluster = pathlib.Path(folder, "jobs.csv"), pathlib.Path(folder, "cluster.yaml")
+        cluster.write_text(queue_cluster(), encoding="utf-8")
+        count, load = queue_log(log)
+
+        def replay(policy, limits, spend):
+            command = [orrery, "jobs", log, "--cluster", cluster, "--policy", policy, "--json",
+                       "--set", "conditions.restart_cost=2min"]
+            if limits:
+                command += ["--set", f"power.limits={limits}", "--set", f"power.spend={spend}"]
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode != 0:
+                sys.exit(result.stderr)
+            return json.loads(result.stdout)
+
+        print(f"\n| {count:,} jobs for {100 * load:.0f}% of 64 nodes of 8 H100 | days | "
+              "mean wait, h | GPU-hours of jobs | pauses | energy, MWh | electricity, USD | CO2, t "
+              "|\n"
+              "|---|---:|---:|---:|---:|---:|---:|---:|")
+        found = {}
+        for policy in ("easy", "srtf"):
+            for name, limits, spend in (
+                ("no limit", None, None),
+                ("flat cap of 80% for each GPU", BY_DAY, "flat"),
+                ("80% at all times, shared by the jobs", "[{share: 80%}]", "follow"),
+                ("80% by day, `follow`", BY_DAY, "follow"),
+                ("80% by day, `pause`", BY_DAY, "pause"),
+                ("80% by day, `wait`", BY_DAY, "wait"),
+            ):
+                if policy == "srtf" and spend == "wait":
+                    continue  # a policy that preempts does not wait
+                report = replay(policy, limits, spend)
+                power = report["power"]
+                found[policy, spend] = report
+                print(f"| {policy}, {name} | {report['makespan_s'] / DAY_S:.2f} | "
+                      f"{report['queue_mean_s'] / 3600:.2f} | {power['gpu_hours']:,.0f} | "
+                      f"{power['pauses'] or 0:,} | {power['energy_j'] / 3.6e9:,.1f} | "
+                      f"{power['electricity_usd']:,.0f} | {power['carbon_kg'] / 1000:,.1f} |",
+                      flush=True)
+        flat = found["easy", "flat"]
+        for spend in ("follow", "pause", "wait"):
+            report = found["easy", spend]
+            hours = flat["power"]["gpu_hours"] - report["power"]["gpu_hours"]
+            done, wait = ((report[key] - flat[key]) / 3600
+                          for key in ("jct_mean_s", "queue_mean_s"))
+            print(f"\n`{spend}` beside the flat cap: {hours:,.0f} GPU-hours saved, "
+                  f"{done:+.2f} h of mean completion, {wait:+.2f} h of mean wait, energy "
+                  f"{100 * (report['power']['energy_j'] / flat['power']['energy_j'] - 1):+.2f}%")
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["node", "month", "jobs"]
+    wanted = sys.argv[1:] or ["node", "month", "jobs", "queues"]
     if "node" in wanted:
         node()
     if "month" in wanted:
         month()
     if "jobs" in wanted:
         jobs()
+    if "queues" in wanted:
+        queues()

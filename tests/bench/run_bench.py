@@ -5,9 +5,10 @@ triples of one run under torchrun, one under `orrery run` and again one under to
 order. The ratio of a pair is that of the runs' median step times. The interval of the mean ratio is
 that of a t distribution, and torchrun against itself is printed beside it. Telemetry: the time of
 the calls that the attachment hooks into a step of the same program, by a clock in the ranks, with
-and without a policy; the larger median of the two ranks. Loss: 4 ranks of a small program; ranks
-are killed at a random instant (or stopped), and the report contains the time of the interrupted
-step beyond the median. Asserts nothing.
+and without a policy; the larger median of the two ranks. Attaching: the CPU time of a process from
+its start to its first process group, in pairs in turns with torchrun. Loss: 4 ranks of a small
+program; ranks are killed at a random instant (or stopped), and the report contains the time of the
+interrupted step beyond the median. Asserts nothing.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
@@ -91,6 +93,43 @@ def print_telemetry(steps):
               flush=True)  # fmt: skip
 
 
+#: Program of one process that prints the CPU time of its start.
+START = """
+import time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print(f"started {time.process_time():.4f}", flush=True)
+dist.destroy_process_group()
+"""
+
+
+def print_attaching(pairs):
+    """Prints the CPU time that a process needs more until it has a process group."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "start.py"
+        script.write_text(START)
+        ways = {
+            "torchrun": [programs.TORCH.parent / "torchrun", "--standalone"],
+            "orrery": [programs.PROGRAM, "run", "-n", "1", "--", "python"],
+        }
+        times = {way: [] for way in ways}
+        for pair in range(pairs + 1):
+            for way in list(ways)[:: 1 if pair % 2 else -1]:
+                result = subprocess.run(
+                    [*ways[way], script], capture_output=True, text=True, timeout=600,
+                    env=programs.environment(1),
+                )  # fmt: skip
+                (found,) = re.findall(r"started ([\d.]+)", result.stdout)
+                if pair > 0:  # the first pair reads the files and may compile the group
+                    times[way].append(float(found))
+    more = [a - b for a, b in zip(times["orrery"], times["torchrun"])]
+    print(f"attaching, {pairs} pairs: CPU time up to the first group "
+          f"{statistics.median(times['torchrun']):.3f} s under torchrun, "
+          f"{statistics.median(times['orrery']):.3f} s under orrery run; median difference "
+          f"{statistics.median(more) * 1e3:+.1f} ms, load {os.getloadavg()[0]:.1f}; goal 50 ms",
+          flush=True)  # fmt: skip
+
+
 def percentile(values, share):
     """The value below which a share of the values lies, by the nearest rank."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
@@ -125,6 +164,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--telemetry-steps", type=int, default=100)
+    parser.add_argument("--attach-pairs", type=int, default=7)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--script", action="append")
     asked = parser.parse_args()
@@ -132,6 +172,8 @@ def main():
         print_cost(asked.pairs, asked.steps)
     if asked.telemetry_steps:
         print_telemetry(asked.telemetry_steps)
+    if asked.attach_pairs:
+        print_attaching(asked.attach_pairs)
     for script in (asked.script or ["ddp.py"]) if asked.kills else []:
         print_losses(script, asked.kills, programs.SEED)
 

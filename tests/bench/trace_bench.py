@@ -42,6 +42,13 @@ def main():
         measure(
             "1 GiB ring all-reduce", "allreduce-ring-1024.yaml", f"collective.ranks={ranks}"
         )
+    for ranks in (131072, 1048576):
+        for algorithm in ("automatic", "ring"):
+            measure(
+                f"1 GiB all-reduce, {algorithm}", "allreduce-ring-1024.yaml",
+                f"cluster.nodes={ranks // 8}", f"collective.ranks={ranks}",
+                f"collective.algorithm={algorithm}",
+            )  # fmt: skip
     archive = DATA / "chakra" / "gpt64.tar.xz"
     if not archive.exists():
         print(f"gpt64 skipped: no test data at {archive}; set ORRERY_DATA")

@@ -7,8 +7,9 @@ Each case is one start of four ranks, all forked from one warm process, and a fa
 share one `orrery run`: a program that has ended well exits with code 9, so that --restart starts
 all ranks again. Tier T0: the survivors do all steps and end with equal parameters. A refused
 operation: the run ends (or starts again) with its name, and no process is left. Tier T1: the ranks
-resume from the newest snapshot, and the last one ends with the bits of an undisturbed run. --record
-FILE keeps one line a case; a later call runs only the cases that are missing in it.
+resume from the newest snapshot, and the last one ends with the bits of an undisturbed run. A killed
+`orrery run`: the program goes on, and ends with the bits of an undisturbed run. --record FILE keeps
+one line a case; a later call runs only the cases that are missing in it.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import pathlib
 import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -44,7 +46,8 @@ CASES = [
     ("fsdp.py", "one rank", "refused"),
     ("hsdp.py", "one rank", "T0"),
     ("snapshot.py", "one rank", "T1"),
-    ("snapshot.py", "orrery run", "T1 of a new run"),
+    *((script, "all ranks", "T1") for script in ("hugging_face.py", "light.py")),
+    *((script, "orrery run", "goes on") for script in ("ddp.py", "hugging_face.py", "light.py")),
 ]  # fmt: skip
 
 
@@ -54,6 +57,7 @@ class Session:
     def __init__(self, script, restarts, **more):
         self.folder = tempfile.TemporaryDirectory()
         self.lines = []
+        self.came_s = []  # instants of the lines
         self._changed = threading.Condition()
         self._has_ended = False
         self.process = subprocess.Popen(
@@ -71,6 +75,7 @@ class Session:
         for line in self.process.stderr:
             with self._changed:
                 self.lines.append(line)
+                self.came_s.append(time.monotonic())
                 self._changed.notify_all()
         with self._changed:
             self._has_ended = True
@@ -90,7 +95,7 @@ class Session:
                 if self._has_ended:
                     return None
                 if not self._changed.wait(until - time.monotonic()):
-                    self.process.kill()
+                    self.process.terminate()
                     raise TimeoutError(f"no line with {pattern}:\n{''.join(self.lines[-40:])}")
 
     def ranks(self, attempt):
@@ -135,6 +140,7 @@ def strike(pids, kind, dice):
     lost = {
         "rank 0": [0],
         "one rank": [dice.randrange(RANKS)],
+        "all ranks": list(range(RANKS)),
         "two at once": dice.sample(range(RANKS), 2),
         "two, one during recovery": dice.sample(range(RANKS), 2),
         "stopped": [dice.randrange(RANKS)],
@@ -219,17 +225,33 @@ def refused_cases(script, kind, count, dice):
         yield {"lost_s": took_s, "problem": problem}
 
 
-def undisturbed(steps, wrap):
+def undisturbed(script, steps):
     """The last line of the ranks without a fault."""
-    session = Session("snapshot.py", 0, STEPS=str(steps), WRAP=wrap, EVERY="1000000")
+    session = Session(script, 0, STEPS=str(steps), WRAP="fsdp", EVERY="1000000")
     session.end()
     return programs.ends_in("".join(session.lines))
 
 
-def restart_cases(_script, kind, count, dice):
-    """Cases of tier T1: sharded ranks that resume from the newest snapshot in the same run."""
+def are_whole_ends(script, steps, ends):
+    """Whether all ranks have all steps, with the bits of an undisturbed run.
+
+    Lightning does not continue within its pass over the data: its bits are equal among the ranks.
+    """
+    if script != "light.py":
+        return ends == undisturbed(script, steps)
+    return len(ends) == RANKS and {each[0] for each in ends.values()} == {steps} and (
+        len(set(ends.values())) == 1
+    )  # fmt: skip
+
+
+def restart_cases(script, kind, count, dice):
+    """Cases of tier T1: ranks that resume from the newest snapshot, or the newest checkpoint of
+    their own trainer, in the same run."""
     steps = 40 * count + 40
-    session = Session("snapshot.py", count, STEPS=str(steps), WRAP="fsdp", EVERY="5")
+    folder = tempfile.TemporaryDirectory()
+    kept = {} if script == "snapshot.py" else {"CHECKPOINTS": f"{folder.name}/kept"}
+    every = "20" if kept else "5"
+    session = Session(script, count, STEPS=str(steps), WRAP="fsdp", EVERY=every, **kept)
     begin, cases = 0, []
     for attempt in range(count):
         number = session.wait_for("^at step ", begin)
@@ -246,41 +268,55 @@ def restart_cases(_script, kind, count, dice):
         cases.append({"lost_s": time.monotonic() - struck_s, "problem": ""})
     _, code = session.end()
     ends = programs.ends_in("".join(session.lines))
-    if code != 0 or ends != undisturbed(steps, "fsdp"):
+    folder.cleanup()
+    if code != 0 or not are_whole_ends(script, steps, ends):
         for case in cases:
-            case["problem"] = f"exit code {code}, not the bits of an undisturbed run: {ends}"
+            case["problem"] = f"exit code {code}, not the ends of an undisturbed run: {ends}"
     yield from cases
 
 
-def controller_cases(_script, _kind, count, dice):
-    """Cases of a killed `orrery run`: its ranks end, and a new run resumes from the snapshot."""
-    steps = 40 * count + 40
-    cases = []
-    with tempfile.TemporaryDirectory() as folder:
-        told = {"STEPS": str(steps), "WRAP": "ddp", "EVERY": "5", "FOLDER": folder}
-        for _ in range(count):
-            session = Session("snapshot.py", 0, **told)
-            if session.wait_for("^at step ", 0) is None:
-                break
-            pids = session.ranks(0)
-            time.sleep(dice.random() * 0.3)
-            session.process.kill()
-            session.end()
-            lost_s = left_of(pids.values())
-            cases.append({"lost_s": lost_s, "problem": "" if lost_s else "a rank is left"})
-        session = Session("snapshot.py", 0, **told)
-        _, code = session.end()
-    text = "".join(session.lines)
-    ends = programs.ends_in(text)
-    begins = [int(step) for step in re.findall(r"begins at step (\d+) ", text)]
-    if code != 0 or ends != undisturbed(steps, "ddp") or not begins or min(begins) == 0:
-        for case in cases:
-            case["problem"] = f"exit code {code}, begins at {begins}, ends {ends}"
-    yield from cases
+def alone_cases(script, _kind, count, dice):
+    """Cases of a killed `orrery run`: its ranks go on, and end with the bits of an undisturbed run.
+
+    The lost time is that of the ten steps of the kill beyond the median of ten steps.
+    """
+    session = Session(script, 0)
+    session.end()
+    expected = programs.ends_in("".join(session.lines))
+    for _ in range(count):
+        session = Session(script, 0)
+        if session.wait_for("^at step 10 ", 0) is None:
+            break
+        pids = session.ranks(0)
+        time.sleep(dice.random() * 0.4)
+        had_ended = session.process.poll() is not None
+        session.process.kill()
+        struck_s = time.monotonic()
+        session.end()
+        text = "".join(session.lines)
+        if had_ended or "`orrery run` was killed" not in text:
+            continue  # the ranks had ended before: no case
+        ends, problem = programs.ends_in(text), ""
+        if ends != expected:
+            problem = f"ends {ends}, undisturbed {expected}"
+        elif left_of(pids.values()) is None:
+            problem = "a process is left"
+        lost_s = time_lost(session, struck_s)
+        yield {"lost_s": lost_s, "problem": problem, "text": text if problem else ""}
+
+
+def time_lost(session, struck_s):
+    """The time of the ten steps in which a fault struck beyond the median of ten steps."""
+    ends_s = [came_s for line, came_s in zip(session.lines, session.came_s)
+              if re.search(r"^at step \d+ of rank 0\b", line)]  # fmt: skip
+    spans = list(zip(ends_s, ends_s[1:]))
+    struck = [end - begin for begin, end in spans if begin <= struck_s < end]
+    usual_s = statistics.median(end - begin for begin, end in spans)
+    return max(0.0, max(struck) - usual_s) if struck else None
 
 
 RUNNERS = {"T0": shrink_cases, "refused": refused_cases, "T1": restart_cases,
-           "T1 of a new run": controller_cases}  # fmt: skip
+           "goes on": alone_cases}  # fmt: skip
 
 
 def percentile(values, share):

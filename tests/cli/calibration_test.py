@@ -128,9 +128,57 @@ def test_the_interval_score_punishes_width_and_misses():
     assert distances.score(-1.5, 1, 2, 0.05) == pytest.approx(3 + 40 * 0.5)
 
 
+def residual_of(family, value, row="1 own", words="kin complete dense scaled", stack="slow"):
+    return distances.Residual(words, family, value, row, stack)
+
+
 def judged(family, value, row):
-    residual = distances.Residual("kin complete dense scaled", family, value, row, "slow")
-    return plan_intervals.judge(residual, "kin", (1, 1, 2, 2))
+    sides = np.array([1, 1, 2, 2])
+    placed = distances.Placed(residual_of(family, value, row), "kin", sides, abs(value), 0)
+    return plan_intervals.judge(placed, np.array([1, 1]))
+
+
+def test_a_family_of_many_rows_counts_once_in_the_quantiles_of_its_class():
+    few = [np.array([0.1 * i]) for i in range(-5, 6)]
+    below, above = distances.bounds([*few, np.full(500, 3.0)])[:2]
+    assert below == pytest.approx(distances.bounds([*few, np.array([3.0])])[0])
+    assert above < 2.1, "one of twelve families; of all rows 98% are at 3"
+    of = [residual_of(str(i), 0.1 * i) for i in range(5)] + [residual_of("many", 2)] * 500
+    assert distances.held_bounds(of)[0] == pytest.approx(0.4)
+
+
+def placed_rows(stack, values):
+    sides = np.array([1.0, 1.0, 2.0, 2.0])
+    return [distances.Placed(residual_of(f"{stack} {i}", value, stack=stack), "kin", sides,
+                             abs(value), abs(value) / 2)
+            for i, value in enumerate(values)]  # fmt: skip
+
+
+def test_a_stack_widens_intervals_by_its_rows_and_narrows_them_only_by_three_families():
+    wide80, wide95 = distances.stack_factors(placed_rows("wide", [4.0] * 6))
+    assert wide80 == pytest.approx(4 ** (6 / 8)) and wide95 == pytest.approx(2 ** (6 / 8))
+    assert distances.stack_factors(placed_rows("good", [0.1] * 2)) == pytest.approx([1, 1])
+    assert max(distances.stack_factors(placed_rows("good", [0.1] * 3))) < 1
+    assert min(distances.stack_factors(placed_rows("good", [1e-6] * 30))) == 0.4
+    assert distances.stack_factors([]) == pytest.approx([1, 1])
+    judge = plan_intervals.judge(placed_rows("wide", [1.5])[0], np.array([2, 0.5]))
+    assert judge.in80 and judge.score80 == 4 and judge.score95 == pytest.approx(2 * 1.05 * 2)
+
+
+def test_the_catalogue_has_a_line_for_each_stack_beside_the_classes():
+    of = [residual_of(f"{i}", 0.01 * i, stack="one") for i in range(40)]
+    of += [residual_of(f"{i} two", 0.2, stack="two") for i in range(5)]
+    text = distances.catalogue(of)
+    names = [line.split(": ")[1] for line in text.splitlines() if line.startswith("  - name: ")]
+    assert names[-2:] == ["under one", "under two"] and len(names) == len(set(names))
+    assert {"under one", "under two", "kin complete dense scaled"} <= set(names)
+
+
+def test_equal_values_have_the_mean_of_their_ranks():
+    assert list(runs.ranks([3, 1, 3, 2])) == [2.5, 0, 2.5, 1]
+    assert runs.spearman([1, 1, 2, 3], [4, 5, 6, 7]) == pytest.approx(0.9486833)
+    assert runs.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert np.isnan(runs.spearman([1, 1, 1], [1, 2, 3]))
 
 
 def test_coverage_and_scores_count_a_family_once_and_compare_the_same_rows():
@@ -161,6 +209,9 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("sft trainer, full weights")["loss"] == "plain"
     assert runs.stated("proxy of few layers; CE fusion")["loss"] == "fused"
     assert runs.stated("precision-aware optimizer (bf16 states)")["optimizer_bytes"] == "8"
+    assert runs.stated("steps 41-50 averaged; container nemo:26.06-26.08")["graphs"] == "full"
+    assert runs.stated("container nemo:26.04")["graphs"] == ""
+    assert runs.stated("DeepEP, loss fusion, sync-free MoE")["graphs"] == "full"
 
 
 def test_packed_documents_of_unknown_lengths_are_partial(monkeypatch):

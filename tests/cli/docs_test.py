@@ -142,6 +142,30 @@ def test_the_readme_fits_on_a_screen_and_has_a_command_and_a_tutorial_for_each_u
     assert len(re.findall(r"^```\norrery ", text, re.MULTILINE)) == 3
 
 
+#: Sections that the page for PyTorch users must have, of the question that each answers.
+ANSWERS = {
+    "A lost rank": "what happens", "Operations": "which are carried",
+    "Programs that are not carried": "which programs", "Memory and cost": "what it takes",
+    "What it cannot do": "limits", "Switch it off": "way out",
+}  # fmt: skip
+
+
+def test_the_page_for_pytorch_users_takes_five_minutes_and_answers_each_question():
+    text = (ROOT / "docs" / "pytorch-users.md").read_text()
+    assert len(text.split()) <= 1000
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(ANSWERS)
+    assert "\norrery run " in text.partition("\n## ")[0]
+
+
+def test_the_page_for_pytorch_users_has_only_figures_of_the_reference():
+    text = (ROOT / "docs" / "pytorch-users.md").read_text()
+    rows = text[text.index("## Memory and cost") :].partition("\n\nConditions")[0]
+    figures = re.findall(r"[-+]?\d+(?:\.\d+)?(?:%| us| s\b| GB| MiB)", rows)
+    assert len(figures) > 15
+    measured = (ROOT / "docs" / "run.md").read_text()
+    assert [figure for figure in figures if figure not in measured] == [], "see run.md"
+
+
 def test_the_summary_in_the_first_steps_is_what_the_program_prints():
     (shown,) = re.findall(r"^(simulation .*?)^this machine",
                           (ROOT / "docs" / "first-steps.md").read_text(),

@@ -163,37 +163,99 @@ def test_policies_side_by_side(tmp_path):
     assert [report["policy"] for report in reports] == ["fifo", "sjf"]
 
 
+def log_with_starts(folder, *rows):
+    trace = folder / "starts.csv"
+    head = "job_id,submit_s,num_gpus,duration_s,recorded_start_s,vc,user\n"
+    trace.write_text(head + "".join(row + "\n" for row in rows))
+    return trace
+
+
 def test_the_logs_own_outcome_stands_below_those_of_the_policies(tmp_path):
-    trace = tmp_path / "trace.csv"
-    rows = "a,0,2,100,50\nb,0,2,100,500\nc,10,1,100,\n"
-    trace.write_text("job_id,submit_s,num_gpus,duration_s,recorded_start_s\n" + rows)
+    trace = log_with_starts(tmp_path, "a,0,2,100,50,,", "b,0,2,100,500,,", "c,10,1,100,,,")
     where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
     result = orrery(*where)
     found = rows_of(result)["as recorded"].split()[2:]
     assert found == ["375.0", "600.0", "600.0", "275.0", "600", "33.33", "-"]
-    assert "different jobs: fifo 3, sjf 3, as recorded 2." in result.stdout
-    assert "as recorded" not in orrery("jobs", SAMPLE, *where[2:]).stdout
+    assert "different jobs: fifo 3, sjf 3, as recorded 2. Savings are those of the jobs that" \
+        " both rows have: fifo 2, sjf 2." in result.stdout  # fmt: skip
+    without = orrery("jobs", SAMPLE, *where[2:4], "--gpus-per-node", 32, "--policy", "fifo,sjf")
+    assert "as recorded     not known: the log has no starts of jobs" in without.stdout
+
+
+def test_the_logs_own_outcome_stands_in_every_table_of_one_policy(tmp_path):
+    trace = log_with_starts(
+        tmp_path, "a,0,2,100,50,x,ann", "b,0,2,100,500,y,bob", "c,10,1,100,,y,bob"
+    )
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo")
+    lines = orrery(*where, "--out", tmp_path / "out").stdout.splitlines()
+    rows = [line.split()[2:] for line in lines if line.startswith("as recorded")]
+    assert rows[0][:4] == ["375.0", "600.0", "600.0", "275.0"]
+    assert rows[1] == ["0.2", "0.3"]  # hours and GPU-hours in the queue
+    # By size: two jobs of 2 GPUs; by virtual cluster: one of y, which has more work, and one of x.
+    assert [row[0] for row in rows[2:]] == ["2", "1", "1"]
+    assert [row[5] for row in rows[2:]] == ["275.0", "500.0", "50.0"]
+    groups = pd.read_csv(tmp_path / "out" / "groups.csv").set_index(["by", "key"])
+    assert groups.recorded_queue_mean_s["vc", "y"] == 500
+    assert groups.recorded_jobs["vc", "y"] == 1 and groups.jobs["vc", "y"] == 2
+    report = json.loads(orrery(*where, "--json").stdout)
+    assert report["recorded"]["queue_mean_s"] == 275
+    assert [group["jobs"] for group in report["recorded"]["by_vc"]] == [1, 1]
+    assert report["savings"]["jobs"] == 2
+    without = orrery("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "fifo")
+    assert without.stdout.count("as recorded") == 1
+    assert "not known: the log has no starts" in without.stdout
+    assert json.loads(orrery(*where[:1], SAMPLE, *where[2:], "--json").stdout)["recorded"] is None
+
+
+def test_equal_numbers_of_different_jobs_are_different_jobs(tmp_path):
+    # `big` is rejected on 8 GPUs and has a start; `late` runs and has none; only `c` has both.
+    trace = log_with_starts(
+        tmp_path, "big,0,16,36000,0,,", "late,0,8,3600,,,", "c,0,8,3600,36000,,"
+    )
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo,sjf")
+    result = orrery(*where, "--usd-per-gpu-hour", 2)
+    assert "different jobs: fifo 2, sjf 2, as recorded 2. Savings" in result.stdout
+    fifo, _ = json.loads(orrery(*where, "--json", "--usd-per-gpu-hour", 2).stdout)
+    assert fifo["jobs_completed"] == fifo["recorded"]["jobs_completed"] == 2
+    assert fifo["completed_digest"] != fifo["recorded"]["completed_digest"]
+    saved = fifo["savings"]
+    # c waits 1 h instead of 10 h and ends 9 h earlier, on a cluster of 8 GPUs.
+    assert (saved["jobs"], saved["queue_hours"], saved["queue_gpu_hours"]) == (1, 9, 72)
+    assert (saved["cluster_gpu_hours"], saved["usd"], saved["queue_usd"]) == (72, 144, 144)
 
 
 def test_savings_are_told_in_hours_and_money(tmp_path):
-    trace = tmp_path / "trace.csv"
-    rows = "a,0,2,36000,vision,0\nb,0,2,3600,speech,36000\n"
-    trace.write_text("job_id,submit_s,num_gpus,duration_s,vc,recorded_start_s\n" + rows)
+    trace = log_with_starts(tmp_path, "a,0,2,36000,0,vision,ann", "b,0,2,3600,36000,speech,bob")
     where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
-    result = orrery(*where, "--usd-per-gpu-hour", 3)
+    result = orrery(*where, "--usd-per-gpu-hour", 3, "--out", tmp_path / "out")
     lines = result.stdout.splitlines()
     table = lines[next(i for i, line in enumerate(lines) if "waited GPU-h" in line) :]
-    assert table[0].endswith("saved USD   (saved: against as recorded)")
-    assert table[1].split() == ["fifo", "10.0", "20.0", "0.0", "0.0", "0.0", "0.00"]
-    assert table[2].split() == ["sjf", "1.0", "2.0", "9.0", "18.0", "0.0", "0.00"]
+    assert table[0].endswith("saved USD   waiting USD   (saved: against as recorded)")
+    assert table[1].split() == ["fifo", "10.0", "20.0", "0.0", "0.0", "0.0", "0.00", "0.00"]
+    assert table[2].split() == ["sjf", "1.0", "2.0", "9.0", "18.0", "0.0", "0.00", "54.00"]
     assert table[3].split() == ["as", "recorded", "10.0", "20.0"]
-    assert table[4].split(maxsplit=1) == ["fifo", "no group of jobs waits less or longer"]
-    assert "1 of 2 groups of jobs wait less, most speech (10.00 h a job)" in table[5]
-    assert "wait longer, most vision (1.00 h a job)" in table[5]
+    assert table[4].split(maxsplit=1)[0] == "fifo"
+    assert "virtual clusters: none waits less or longer" in table[4]
+    assert "users: none waits less or longer" in table[5]
+    assert "virtual clusters: 1 of 2 wait less, most speech (10.00 h a job)" in table[6]
+    assert "1 of 2 wait longer, most vision (1.00 h a job)" in table[6]
+    assert "users: 1 of 2 wait less, most bob (10.00 h a job)" in table[7]
     report = json.loads(orrery(*where, "--json").stdout)[1]
     assert report["savings"]["queue_hours"] == pytest.approx(9)
     assert report["savings"]["against"] == "as recorded"
     assert report["savings"].get("usd") is None
+    waits = pd.read_csv(tmp_path / "out" / "sjf" / "waits.csv").set_index(["by", "key"])
+    assert waits.saved_queue_hours["user", "bob"] == waits.saved_queue_hours["vc", "speech"] == 10
+    assert waits.saved_queue_hours["size", "2"] == 9
+    assert waits.before_queue_mean_s["user", "ann"] == 0
+
+
+def test_a_long_label_has_a_blank_behind_it(tmp_path):
+    trace = log_with_starts(tmp_path, "a,0,2,36000,0,vision,ann", "b,0,2,3600,36000,speech,bob")
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo")
+    label = "fifo, conditions.failures=8"
+    result = orrery(*where, "--what-if", "conditions.failures=8")
+    assert f"\n{label} virtual clusters: " in result.stdout
 
 
 def test_savings_are_against_the_first_policy_of_a_log_without_starts():
@@ -416,8 +478,8 @@ def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
     where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "max-min")
     quotas = "max-min.quotas=[{vc: b, gpus: 2}]"
     rows = rows_of(orrery(*where, "--what-if", "nodes=2", "--what-if", quotas))
-    # Equal quotas are too small for all of them: whoever comes first by name borrows first.
-    assert rows["max-min"].split()[1] == f"{(100 + 160 + 150) / 3:.1f}"
+    # Equal quotas are too small for all of them: the job that is earlier in the file borrows first.
+    assert rows["max-min"].split()[1] == f"{(100 + 110 + 160) / 3:.1f}"
     assert rows["max-min, nodes=2"].split()[2] == f"{(100 + 10 + 60) / 3:.1f}"
     # b has all quotas: it goes first, and makes whoever borrows wait.
     assert rows[f"max-min, {quotas}"].split()[5] == f"{(10 + 110 + 160) / 3:.1f}"
@@ -436,8 +498,8 @@ def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
         ("nodes", "is not KEY=VALUE"),
         ("policy=fifo", "give --policy max-min,fifo"),
         ("policy=nonsense", "--policy names the policies"),
-        ("seed=4", "nothing is drawn"),
-        ("trace=other.csv", "the log is read once"),
+        ("cluster.storage.bandwidth=1 GB/s", "no bytes of a file system"),
+        ("cluster.nodes=5", "expected the key nodes"),
     ],
 )
 def test_a_change_that_cannot_be_is_refused(change, said):
@@ -445,6 +507,94 @@ def test_a_change_that_cannot_be_is_refused(change, said):
     result = orrery(*where, "--what-if", change)
     assert result.returncode in (2, 3)
     assert said in result.stderr
+
+
+WITHOUT_EFFECT = {
+    "seed=4": "nothing is drawn",
+    "trace=other.csv": "the log is read once",
+    "strict=true": "the log is read once",
+    "nodes=3": "the replay has this value",
+    "placement=count": "the replay has this value",
+    "set=[fifo.placement=count]": "fifo has the same parameters",
+    "estimates=learned": "fifo reads no estimates",
+    "estimate_error=1": "fifo reads no estimates",
+    "node_kinds=[{kind: A100, nodes: 3}]": "no job of the log names a kind",
+    "conditions.repair=2h": "no node fails",
+    "conditions.checkpoint_every=1h": "no node fails",
+    "conditions.restart_cost=60s": "fifo preempts no job",
+    "conditions.enforce_limits=true": "no job of the log has a requested time",
+    "conditions.speed=recorded": "the replay has this value",
+    "conditions.kinds=[]": "the replay has this value",
+}
+
+
+@pytest.mark.parametrize("change", WITHOUT_EFFECT)
+def test_a_change_without_effect_is_refused(change):
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "fifo")
+    result = orrery(*where, "--what-if", change)
+    assert result.returncode == 2 and not result.stdout
+    assert f"--what-if '{change}': expected a key that changes the replay" in result.stderr
+    assert WITHOUT_EFFECT[change] in result.stderr
+
+
+def test_a_seed_beside_conditions_draws_nothing_by_itself():
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "srtf", "--what-if",
+             "seed=4")  # fmt: skip
+    refused = orrery(*where, "--set", "conditions.restart_cost=60s")
+    assert refused.returncode == 2 and "nothing is drawn" in refused.stderr
+    drawn = orrery(*where, "--set", "conditions.failures=500")
+    assert drawn.returncode == 0 and "srtf, seed=4" in drawn.stdout
+
+
+@pytest.mark.parametrize(
+    "key", ["price.gpu_hour=9 USD/h", "fabric.spines=4", "fabric.nvlink_latency=3 us"]
+)
+def test_a_replay_at_recorded_speed_reads_little_of_a_cluster(tmp_path, key):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("preset: dgx-h100\nnodes: 3\n")
+    where = ("jobs", SAMPLE, "--cluster", cluster, "--policy", "fifo", "--what-if")
+    result = orrery(*where, f"cluster.{key}")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "reads the scalable units of the cluster" in result.stderr
+
+
+def test_a_parameter_counts_for_its_policy_only():
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "fifo,las")
+    result = orrery(*where, "--what-if", "las.threshold_gpu_s=10")
+    assert result.returncode == 0, result.stderr
+    assert "las, las.threshold_gpu_s=10" in result.stdout and "fifo, las" not in result.stdout
+    result = orrery(*where[:-1], "fifo,sjf", "--what-if", "estimates=learned")
+    assert "\nsjf, estimates=learned " in result.stdout
+    assert "no row fifo, estimates=learned: fifo reads no estimates" in result.stdout
+
+
+def test_a_change_that_moves_no_job_says_so(tmp_path):
+    trace = small_trace(tmp_path)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "sjf")
+    result = orrery(*where, "--what-if", "placement=consolidated", "--what-if", "nodes=2")
+    assert "sjf, placement=consolidated: no job starts or ends otherwise" in result.stdout
+    assert "nodes=2: no job" not in result.stdout
+    _, same, other = json.loads(
+        orrery(*where, "--what-if", "placement=consolidated", "--what-if", "nodes=2",
+               "--json").stdout)  # fmt: skip
+    assert (same["same_schedule"], other["same_schedule"]) == (True, False)
+
+
+def test_a_file_system_of_a_replay_is_refused(tmp_path):
+    text = (EXAMPLES / "replay-one-spine.yaml").read_text()
+    (tmp_path / "one-spine-jobs.csv").write_bytes((EXAMPLES / "one-spine-jobs.csv").read_bytes())
+    file = tmp_path / "replay.yaml"
+    file.write_text(text.replace("cluster:\n", "cluster:\n  storage: {bandwidth: 10 GB/s}\n", 1))
+    result = orrery("jobs", file)
+    assert result.returncode == 3
+    assert "expected a cluster without a file system" in result.stderr
+    line = next(at for at, each in enumerate(file.read_text().splitlines(), 1) if "storage" in each)
+    assert f"replay.yaml:{line}:" in result.stderr
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("preset: dgx-h100\nnodes: 3\nstorage: {bandwidth: 10 GB/s}\n")
+    result = orrery("jobs", SAMPLE, "--cluster", cluster, "--policy", "fifo")
+    assert result.returncode == 3
+    assert "cluster.yaml:3:" in result.stderr and "without a file system" in result.stderr
 
 
 def test_restarts_and_nodes_that_fail(tmp_path):

@@ -16,6 +16,7 @@ LOG = (
     + "a,0,8,1000,,A100,\nb,10,8,300,,A100,\n"
     + "c,20,8,1000,,V100|A100,A100:1 V100:0.45\nd,30,4,60,,,\n"
 )
+BACKFILL = ("easy", "conservative", "multifactor")
 TWO = ("--node-kinds", "A100:1,V100:1", "--gpus-per-node", 8)
 
 
@@ -59,6 +60,22 @@ def test_scattered_gpus_of_a_faster_kind_are_passed_over(tmp_path):
     assert re.search(r" 990 s +100\.0% +fewer GPUs were free", few.stdout), few.stdout
 
 
+def test_a_reservation_is_on_the_kind_that_is_free_first(tmp_path):
+    log = write(
+        tmp_path,
+        HEAD
+        + "a,0,6,1000,,A100,\nb,0,6,300,,V100,\n"
+        + "c,10,8,100,,,A100:2 V100:1\n"  # expects the V100 at 300 s
+        + "d,20,2,5000,,A100,\n"  # delays no job: the reservation is on the other kind
+        + "e,30,2,400,,V100,\n"  # would delay c
+        + "f,40,2,200,,V100,\n",  # ends before c begins
+    )
+    for policy in BACKFILL:
+        table = rows(tmp_path, log, *TWO, "--policy", policy)
+        assert column(table, "start_s") == [0, 0, 300, 20, 500, 40], policy
+        assert kinds(table)[2] == "V100", policy
+
+
 def test_without_kinds_of_nodes_the_gpus_are_equal(tmp_path):
     log = write(tmp_path, LOG)
     first = [line.rsplit(",", 3)[0] + "\n" for line in LOG.splitlines()]
@@ -80,6 +97,23 @@ def test_the_kinds_of_a_list_of_nodes(tmp_path):
     # One kind: job c is 1 / 0.45 times as fast as on the kind of its duration, and easy can reckon.
     one = rows(tmp_path, log, "--cluster", conf, "--gpu-kind", "A100", "--policy", "easy")
     assert kinds(one) == ["A100"] * 4 and column(one, "ran_s") == [1000, 300, 450, 60]
+
+
+def test_nodes_of_several_sizes_are_refused_with_a_remedy_that_works(tmp_path):
+    conf = write(
+        tmp_path, "NodeName=a[1-2] Gres=gpu:A100:8\nNodeName=v1 Gres=gpu:V100:4\n", "slurm.conf"
+    )
+    log = write(tmp_path, LOG)
+    refused = orrery("jobs", log, "--cluster", conf, "--policy", "easy")
+    assert refused.returncode == 3
+    assert (
+        "expected equal nodes, got 1 nodes of 4 GPUs, 2 nodes of 8 GPUs: replay the nodes of one "
+        "size, for example with --nodes 2 --gpus-per-node 8 in place of --cluster, or those of one "
+        "kind and their jobs with --gpu-kind A100" in refused.stderr
+    )
+    rows(tmp_path, log, "--nodes", 2, "--gpus-per-node", 8, "--policy", "easy")
+    one = rows(tmp_path, log, "--cluster", conf, "--gpu-kind", "A100", "--policy", "easy")
+    assert kinds(one) == ["A100"] * 4
 
 
 def test_sacct_names_kinds(tmp_path):
@@ -112,7 +146,7 @@ def test_the_canonical_form_keeps_its_kinds(tmp_path):
     assert none.returncode == 3 and "expected a kind of GPU of the log (A100, V100)" in none.stderr
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative", "gittins", "drf", "elastic"])
+@pytest.mark.parametrize("policy", ["finish-time-fairness", "gittins", "drf", "max-min", "elastic"])
 def test_other_policies_are_refused(tmp_path, policy):
     result = orrery("jobs", write(tmp_path, LOG), *TWO, "--policy", policy)
     assert result.returncode == 3
@@ -148,7 +182,7 @@ def test_impossible_kinds_are_refused(tmp_path, row, said):
     assert result.returncode == 3 and said in result.stderr
 
 
-@pytest.mark.parametrize("policy", ["fifo-skip", "srtf"])
+@pytest.mark.parametrize("policy", ["fifo-skip", "srtf", "easy", "conservative", "multifactor"])
 def test_a_recorded_run_replays_to_the_same_decisions(tmp_path, policy):
     record = tmp_path / "queue.log"
     rows(tmp_path, write(tmp_path, LOG), *TWO, "--policy", policy, "--record", record)
@@ -185,7 +219,10 @@ def line(job):
     return ",".join(map(str, [*fields, "|".join(job["kinds"]), speeds])) + "\n"
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fifo-skip", "sjf", "srtf", "priority"])
+@pytest.mark.parametrize(
+    "policy",
+    ["fifo", "fifo-skip", "sjf", "srtf", "priority", "easy", "conservative", "multifactor"],
+)
 def test_random_logs_beside_an_independent_program(tmp_path, policy):
     seen = collections.Counter()
     for seed in range(40):
@@ -222,4 +259,5 @@ def test_random_logs_beside_an_independent_program(tmp_path, policy):
         for what, count in queue.seen.items():
             seen[what] += count > 0
     # Each rule decides in many of the logs.
-    assert min(seen.values()) >= 10 and len(seen) == 3, seen
+    rules = 4 if policy in BACKFILL else 3
+    assert min(seen.values()) >= 10 and len(seen) == rules, seen

@@ -7,6 +7,7 @@ import math
 
 SECOND = 10**9
 PREEMPTIVE = ("srtf", "priority")
+NEVER = 1 << 62
 
 
 class Queue:
@@ -49,6 +50,7 @@ class Queue:
         again = "start" in job
         job.setdefault("start", self.now)
         job.update(kind=kind, mark=self.now, delay=self.restart if again else 0)
+        job["expected"] = self.now + job["duration"] * SECOND
         self.seen["slower kind"] += kind != self.choices(job)[0]
 
     def leave(self, job):
@@ -77,6 +79,103 @@ class Queue:
             else:
                 self.seen["blocked"] += 1
                 return
+
+    # ---- backfill: expected ends by the durations of the log, whatever the kind ----
+
+    def extend_overdue(self):
+        for job in self.running:
+            if job["expected"] < self.now:
+                job["expected"] = self.now + max(self.now - job["mark"], SECOND)
+
+    def expected_end(self, job):
+        if self.policy != "multifactor":
+            return job["expected"]
+        ran, lasts = self.now - job["mark"], job["duration"] * SECOND
+        return self.now + (lasts - ran if ran <= lasts else ran)
+
+    def ends_on(self, kind):
+        here = [job for job in self.running if job["kind"] == kind]
+        return sorted((self.expected_end(job), job["gpus"], job["number"]) for job in here)
+
+    def head_start(self, job):
+        """Instant, GPUs left over and kind of the reservation of a job that does not fit."""
+        self.extend_overdue()
+        best = (NEVER, 0, None)
+        for kind in self.choices(job):
+            free, at = self.free[kind], self.now
+            for end, gpus, _ in self.ends_on(kind):
+                if free >= job["gpus"]:
+                    break
+                free, at = free + gpus, end
+            if free >= job["gpus"] and at < best[0]:
+                best = (at, free - job["gpus"], kind)
+        return best
+
+    def easy(self):
+        """One virtual cluster without QOS: multifactor has the same order, that of submission."""
+        reserved = None
+        for job in sorted(self.waiting, key=lambda job: job["number"]):
+            for kind in self.choices(job):
+                late = (
+                    reserved is not None
+                    and kind == reserved[2]
+                    and self.now + job["duration"] * SECOND > reserved[0]
+                )
+                if job["gpus"] > self.free[kind] or (late and job["gpus"] > reserved[1]):
+                    continue
+                self.begin(job, kind)
+                if late:
+                    reserved = (reserved[0], reserved[1] - job["gpus"], kind)
+                self.seen["behind a reservation"] += reserved is not None
+                break
+            else:
+                if reserved is None and any(self.free.values()):
+                    reserved = self.head_start(job)
+                    self.seen["blocked"] += 1
+
+    def earliest(self, steps, job, begin):
+        """First instant from `begin` on at which enough GPUs are free for the whole job. `steps`:
+        changes of the number of free GPUs, by instant."""
+        lasts = job["duration"] * SECOND
+        for start in sorted({begin, *(at for at in steps if at > begin)}):
+            free = sum(change for at, change in steps.items() if at <= start)
+            least = free
+            for at in sorted(at for at in steps if start < at < start + lasts):
+                free += steps[at]
+                least = min(least, free)
+            if least >= job["gpus"]:
+                return start
+        return NEVER
+
+    def conservative(self):
+        if not self.waiting:
+            return
+        self.extend_overdue()
+        plans = {}
+        for kind in self.sizes:
+            plans[kind] = collections.Counter({self.now: self.free[kind]})
+            for end, gpus, _ in self.ends_on(kind):
+                plans[kind][end] += gpus
+        for job in sorted(self.waiting, key=lambda job: job["number"]):
+            if not any(self.free.values()):
+                return
+            at, on = NEVER, None
+            for kind in self.choices(job):
+                here = self.earliest(plans[kind], job, self.now)
+                if here == self.now and job["gpus"] <= self.free[kind]:
+                    self.begin(job, kind)
+                    self.seen["its reservation"] += 1
+                    at, on = here, kind
+                    break
+                if here == self.now:  # a job should have ended by now
+                    here = self.earliest(plans[kind], job, self.now + SECOND)
+                if here < at:
+                    at, on = here, kind
+            if on is None:
+                continue
+            self.seen["blocked"] += at > self.now
+            plans[on][at] -= job["gpus"]
+            plans[on][at + job["duration"] * SECOND] += job["gpus"]
 
     def rank(self, job):
         runs = job in self.running
@@ -120,5 +219,9 @@ class Queue:
                 self.waiting.append(later.pop(0))
             if self.policy in PREEMPTIVE:
                 self.preempting()
+            elif self.policy in ("easy", "multifactor"):
+                self.easy()
+            elif self.policy == "conservative":
+                self.conservative()
             else:
                 self.in_order()

@@ -22,7 +22,13 @@ RUNS = (
     " --every 1200 --samples 12 --out twin",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
     " --estimates requested --backtest",
+    "orrery jobs plain.txt --columns JobID,User,Submit,Start,End,AllocTRES --nodes 64"
+    " --gpus-per-node 8 --policy easy",
+    "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo --usd-per-gpu-hour 2.50",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
+    "orrery jobs sacct.txt --cluster cluster.yaml --policy easy"
+    " --set 'power.limits=[{share: 80%, from: 8 h, until: 20 h, every: 24 h}]'"
+    " --set power.spend=pause --what-if power.spend=follow --what-if power.spend=flat",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
     "orrery jobs kinds.csv --node-kinds A100:4,V100:8 --gpus-per-node 8"
@@ -91,11 +97,6 @@ orrery.simulate("train.yaml", record="live.log")
 import orrery
 #0
 """,
-    "power.md": """
-import orrery
-from power_queue import PowerQueue
-#0
-""",
     "python-policies.md": """
 import numpy as np
 #0
@@ -123,7 +124,9 @@ assert sim.report.decisions == 1
 PYTHON_ELSEWHERE = {
     "first-steps.md": "tests/python/wheel_test.py", "plan.md": "tests/cli/recommendation_test.py",
     "run.md": "tests/python/run_programs_test.py", "newcomers.md": "tests/cli/tutorials_test.py",
-    "pytorch.md": "tests/cli/tutorials_test.py", "models.md": "tests/python/torchtitan_test.py",
+    "pytorch.md": "tests/cli/tutorials_test.py",
+    "pytorch-users.md": "tests/python/run_programs_test.py",
+    "models.md": "tests/python/torchtitan_test.py",
     "twin.md": "tests/python/twin_test.py",
 }  # fmt: skip
 PATIENCE_S = 300
@@ -142,6 +145,10 @@ def run_all(commands, folder, path):
 def test_commands_of_the_pages_run(tmp_path):
     sample = ROOT / "tests" / "traces" / "samples" / "sacct.txt"
     (tmp_path / "sacct.txt").write_text(sample.read_text())
+    (tmp_path / "plain.txt").write_text(
+        "1;ann;2024-03-01T08:00:00;2024-03-01T08:05:00;2024-03-01T10:05:00;gres/gpu=2\n"
+    )
+    (tmp_path / "cluster.yaml").write_text("{preset: dgx-h100, nodes: 64}")
     page = (ROOT / "docs" / "jobs.md").read_text()
     logs = re.findall(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
     for name, log in zip(("kinds.csv", "parts.csv", "elastic.csv"), logs, strict=True):

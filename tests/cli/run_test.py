@@ -33,6 +33,17 @@ def test_the_ranks_have_the_environment_of_a_launched_job():
     assert result.returncode == 0
 
 
+def test_a_sitecustomize_of_the_user_runs_and_may_fail(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('hidden one', flush=True)\n1 / 0\n")
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "1", "--", sys.executable, "-c",
+         "import sys; print('trained', 'orrery_programs.running' in sys.modules)"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, "hidden one\ntrained True\n"), result.stderr
+    assert f"error in {tmp_path / 'sitecustomize.py'}: ZeroDivisionError" in result.stderr
+
+
 def test_torchruns_arguments_are_read(tmp_path):
     torchrun = tmp_path / "torchrun"
     torchrun.write_text("not started")
@@ -56,6 +67,19 @@ def test_the_exit_code_is_the_programs():
     result = run("no-such-program")
     assert result.returncode == 127
     assert "no-such-program: expected a program, found none" in result.stderr
+
+
+def test_options_about_decisions_need_a_policy(tmp_path):
+    log = tmp_path / "run.log"
+    for options in (["--record", log], ["--mode", "approve", "--hook", "/bin/false"],
+                    ["--decisions-per-hour", "3"], ["--kill-switch", log],
+                    ["--on-policy-error", "stop"], ["--policy-timeout", "3"]):  # fmt: skip
+        result = python("print('trained')", ranks=1, options=map(str, options))
+        assert (result.returncode, result.stdout) == (2, ""), result.stderr
+        assert f"{options[0]}: expected a policy" in result.stderr
+        assert not log.exists()
+    options = ["--policy", "static", "--record", str(log)]
+    assert python("print('trained')", ranks=1, options=options).stdout == "trained\n"
 
 
 def test_all_ranks_start_again_if_none_can_go_on():

@@ -154,3 +154,34 @@ def test_the_twin_of_a_run_is_a_run_beside_it(tmp_path):
             if each is not None and each.poll() is None:
                 each.terminate()
                 each.communicate(timeout=60)
+
+
+def test_the_twin_of_a_log_is_a_run_that_can_be_stopped(tmp_path):
+    log, out, metrics = tmp_path / "jobs.csv", tmp_path / "out", tmp_path / "twin.prom"
+    made = orrery("new", "jobs", "--like", "seren", "--jobs", 20000, "--gpus", 64, "--load", 1.1,
+                  "-o", log)  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    beside = subprocess.Popen(
+        [PROGRAM, "twin", "jobs", log, "--nodes", "8", "--gpus-per-node", "8", "--policy", "fifo",
+         "--choose", "srtf", "--every", "600", "--out", out, "--metrics", metrics],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        shown = wait_until(lambda: status("twin-jobs").get("now"), 60)
+        assert {(row["kind"], row["policy"]) for row in shown} == {
+            (kind, policy) for kind in ("start", "end") for policy in ("fifo", "srtf")
+        }
+        first = status("twin-jobs")
+        assert (first["kind"], first["policy"], first["phase"]) == ("twin", "fifo", "running")
+        wait_until(lambda: status("twin-jobs")["forecasts"] > first["forecasts"], 60)
+        wait_until(lambda: status("twin-jobs")["score"]["starts"], 60)
+        assert re.search(r"start +fifo +in [\d.]+ s", orrery("status", "twin-jobs").stdout)
+        assert 'orrery_twin_forecasts{twin="twin-jobs"} ' in metrics.read_text()
+        assert len(pd.read_csv(out / "now.csv")) > 0
+        output = stop(beside, "twin-jobs")
+    finally:
+        if beside.poll() is None:
+            beside.kill()
+            beside.communicate()
+    assert "stopped before the end of the log" in output and "starts" in output
+    assert (pd.read_csv(out / "score.csv").kind == "start").any()

@@ -137,6 +137,23 @@ TEST(ChildProcess, ItsChildrenDieWithAKilledParent) {
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
 
+TEST(ChildProcess, AChildThatEndsByItselfOutlivesAKilledParent) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  ChildProcess parent(kChild, {"survived-parent"});
+  const auto answer = read_message(parent.channel());
+  ASSERT_TRUE(answer);
+  const pid_t grandchild = std::stoi(*answer);
+  parent.signal(SIGKILL);
+  EXPECT_EQ(parent.wait().signal, SIGKILL);
+  while (getpgid(grandchild) != grandchild) std::this_thread::yield();
+  // A signal at the end of the parent would be the first one.
+  ASSERT_EQ(kill(grandchild, SIGTERM), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(grandchild, &status, 0), grandchild);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
 TEST(ChildProcess, ASiblingDoesNotHoldTheChannelOpen) {
   ChildProcess first(kChild, {"echo"});
   const ChildProcess second(kChild, {"echo"});

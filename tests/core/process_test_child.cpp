@@ -24,8 +24,8 @@ int echo() {
 }
 
 // Starts a child of its own, tells who it is, and lives on.
-[[noreturn]] void parent(const std::string& program) {
-  const orrery::ChildProcess child(program, {"sleep"});
+[[noreturn]] void parent(const std::string& program, orrery::ChildEnd end) {
+  const orrery::ChildProcess child(program, {"sleep"}, orrery::ChildGroup::own, end);
   orrery::write_message(orrery::kChildDescriptor, std::to_string(child.pid()));
   sleep_for_ever();
 }
@@ -72,7 +72,8 @@ int main(int, char** argv) {
   if (mode == "fork-parent") fork_parent(argv[0]);
   if (mode == "fork-here") return fork_here(argv[0]);
   if (mode == "echo") return echo();
-  if (mode == "parent") parent(argv[0]);
+  if (mode == "parent") parent(argv[0], orrery::ChildEnd::with_parent);
+  if (mode == "survived-parent") parent(argv[0], orrery::ChildEnd::by_itself);
   if (mode == "stubborn") {
     signal(SIGTERM, SIG_IGN);
     orrery::write_message(orrery::kChildDescriptor, "deaf");

@@ -22,21 +22,32 @@ class TemporaryFolderTest : public ::testing::Test {
     }
   }
 
-  /// Returns the folder that a killed process has left.
-  fs::path leave_folder() const {
+  /// Returns the folder that a killed process has left. `child_of_owner`: gets the id of a
+  /// child of the process, which shares the lock and lives on; null: the process has no child.
+  fs::path leave_folder(pid_t* child_of_owner = nullptr) const {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     const pid_t child = fork();
     if (child == 0) {
-      const TemporaryFolder folder(name_);
+      TemporaryFolder folder(name_);
       std::ofstream(folder.path_of("file")) << "x";
       const std::string path = folder.path_of("");
+      pid_t made = 0;
+      if (child_of_owner != nullptr) {
+        folder.share_lock();
+        made = fork();
+        if (made == 0) execlp("sleep", "sleep", "600", nullptr);
+      }
+      if (write(ends[1], &made, sizeof made) < 0) _exit(1);
       if (write(ends[1], path.data(), path.size()) < 0) _exit(1);
       kill(getpid(), SIGKILL);
     }
     int status = 0;
     waitpid(child, &status, 0);
     close(ends[1]);
+    pid_t made = 0;
+    EXPECT_EQ(read(ends[0], &made, sizeof made), sizeof made);
+    if (child_of_owner != nullptr) *child_of_owner = made;
     char path[512] = "";
     EXPECT_GT(read(ends[0], path, sizeof path - 1), 0);
     close(ends[0]);
@@ -56,6 +67,19 @@ TEST_F(TemporaryFolderTest, RemovesTheFolderOfAKilledProcessAndNoOther) {
   EXPECT_FALSE(fs::exists(left));
   EXPECT_TRUE(fs::exists(living.path_of("")));
   EXPECT_TRUE(fs::exists(users)) << "it has no marker";
+}
+
+TEST_F(TemporaryFolderTest, AFolderWithASharedLockStaysUntilTheLastChildOfItsOwnerEnds) {
+  pid_t child = 0;
+  const fs::path left = leave_folder(&child);
+  const TemporaryFolder next(name_);
+  EXPECT_TRUE(fs::exists(left / "file"));
+  kill(child, SIGKILL);
+  for (int attempt = 0; attempt < 200 && fs::exists(left); ++attempt) {
+    usleep(10'000);
+    const TemporaryFolder another(name_);
+  }
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST_F(TemporaryFolderTest, TheDestructorRemovesAllFiles) {

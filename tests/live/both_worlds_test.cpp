@@ -368,7 +368,7 @@ std::vector<Scenario> planned_scenarios() {
        "{at_step: 12, gpu: 2, down: true, notice_steps: 6}", kSlots},
       {"planned removal of all ranks without a spare", equal, 23, kReplace,
        fmt::format("{{at_time: {}, node: 0, down: true, notice: {}, for: {}}}", steps_long(14.5),
-                   steps_long(12), steps_long(8)),
+                   steps_long(3.3), steps_long(8)),
        kSavedWithoutSpares},
       {"planned removal, announced within its step", equal, 40, kReplace,
        fmt::format("{{at_time: {}, gpu: 2, down: true, notice: 15 ms}}", steps_long(8.7)), kSlots},

@@ -76,6 +76,32 @@ def test_a_kill_of_the_scenario_happens_in_both_worlds(calibrated):
     assert "rank 1 lost" in result.stderr
 
 
+def test_a_kill_that_ends_a_sharded_program_ends_the_comparison_with_the_operation(tmp_path):
+    scenario = tmp_path / "fsdp.yaml"
+    result = orrery("calibrate", "-o", scenario, "-n", 2, "--steps", 12, "--", "python",
+                    PROGRAMS / "fsdp.py")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "lost ranks   end the program: reduce_scatter is not carried" in result.stdout
+    kill = ["--set", "run.steps=16", "--set", "faults=[{at_step: 8, rank: 1, kill: true}]"]
+    forecast = json.loads(orrery("simulate", scenario, *kill, "--json").stdout)
+    assert forecast["steps_completed"] == 8
+    compared = orrery("compare", scenario, *kill, "--tolerance", 9)
+    assert (compared.returncode, compared.stdout) == (4, ""), compared.stderr
+    assert re.search(r"a rank was lost: \w*reduce_scatter\w* cannot be carried through a loss",
+                     compared.stderr)  # fmt: skip
+
+
+def test_the_others_keep_their_batch_after_a_simulated_kill(calibrated):
+    def elapsed_s(*more):
+        result = orrery("simulate", calibrated[0], "--json", "--set", "run.steps=100", *more)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["elapsed_s"]
+
+    kill = ("--set", "faults=[{at_step: 20, rank: 1, kill: true}]")
+    assert elapsed_s(*kill) <= 1.05 * elapsed_s()
+    assert elapsed_s(*kill, "--set", "survival.lost_work=dealt") >= 1.5 * elapsed_s()
+
+
 def test_other_faults_are_refused_with_their_place(calibrated):
     result = orrery("compare", calibrated[0], "--set", "faults=[{at_step: 8, rank: 1, slow: 2}]")
     assert result.returncode == 3

@@ -108,6 +108,77 @@ def test_a_lost_rank_is_replaced_by_decision_and_snapshots_follow_the_plan(tmp_p
     assert replayed(log)["identical"] is True
 
 
+RECOVER = "policies: [{name: recover, parameters: {how: replace}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "applied"),
+    [
+        ("policies: [{name: cheapest-goodput}]\n", [], True),
+        (RECOVER, ["--mode", "approve", "--hook", "/bin/true"], True),
+        (RECOVER, ["--mode", "approve", "--hook", "/bin/false"], False),
+    ],
+    ids=["cheapest-goodput", "approved", "not approved"],
+)
+def test_a_lost_rank_returns_if_the_decision_is_applied(tmp_path, text, options, applied):
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text(text)
+    log, end = tmp_path / "run.log", tmp_path / "end"
+    words = ["--scenario", scenario, "--record", log, *options]
+    run = Run("snapshot.py", 2, 100000, words, EVERY="100000", END=str(end))
+    run.wait_for_training()
+    run.kill(1)
+    if applied:
+        run.wait_for("rank 1 replaced after step ")
+    else:
+        run.wait_for("rank 1 lost ")
+        for _ in range(20):  # a replacement would have come
+            run.wait_for("at step ")
+    end.touch()
+    report, ends, code = run.end()
+    assert code == (0 if applied else 6), run.text
+    assert report["tier"] == ("T2" if applied else "T0")
+    assert (report["decisions_applied"] > 0) is applied
+    assert report["decisions"] > 0
+    assert len(set(ends.values())) == 1
+    assert replayed(log)["identical"] is True
+
+
+@pytest.mark.parametrize(
+    ("script", "files"), [("hugging_face.py", "checkpoint-*"), ("light.py", "epoch*.ckpt")]
+)
+def test_checkpoints_of_a_trainer_follow_the_plan(tmp_path, script, files):
+    scenario, folder = tmp_path / "policies.yaml", tmp_path / "kept"
+    scenario.write_text(
+        "policies: [{name: checkpoint-interval, parameters: {method: fixed, interval: 10 ms}}]\n"
+    )
+    options = ["--scenario", scenario, "--record", tmp_path / "run.log"]
+    run = Run(script, 2, 60, options, CHECKPOINTS=str(folder), EVERY="100000")
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] >= 1
+    assert report["newest_snapshot"] > 0
+    steps = [int(re.search(r"(\d+)\D*$", path.name).group(1)) for path in folder.glob(files)]
+    assert steps  # Lightning itself would write none, and transformers none before its end
+    assert min(steps) < 60 or script == "light.py"  # Lightning keeps the newest one
+    assert len(set(ends.values())) == 1
+    assert replayed(tmp_path / "run.log")["identical"] is True
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("hugging_face.py", "expected a Trainer with save_strategy='steps', found 'no'"),
+        ("light.py", "expected a Trainer with ModelCheckpoint(every_n_train_steps=N), found none"),
+    ],
+)
+def test_a_trainer_that_saves_by_no_steps_is_refused_with_the_remedy(script, expected):
+    code, _, text = policy_run(PROGRAMS / script, 1, "--policy", "checkpoint-interval")
+    assert code == 4
+    assert f"snapshots: {expected}" in text
+    assert "or call orrery.torch.state()" in text
+
+
 def test_all_ranks_start_again_by_decision_of_a_policy_that_an_operator_has_changed(tmp_path):
     runs = tempfile.mkdtemp(dir="/tmp")  # a short path
 
@@ -223,6 +294,22 @@ def test_a_slow_rank_gets_fewer_examples(tmp_path):
     last = min(steps[step, 0][2] for step in range(50, 60))
     assert last < 0.75 * first
     assert max(error for _, error, _ in steps.values()) < 1e-12
+    assert replayed(log)["identical"] is True
+
+
+def test_a_slow_rank_of_lightning_gets_fewer_examples(tmp_path):
+    log = tmp_path / "run.log"
+    options = ["--policy", "predictive-rebalance", "--record", log]
+    run = Run("light.py", 2, 60, options, EXAMPLE_S="0.004", SLOW="4")
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] >= 1
+    dealt = re.findall(r"at step (\d+) of rank (\d): (\d+) examples", run.text)
+    examples = {(int(step), int(rank)): int(count) for step, rank, count in dealt}
+    assert examples[0, 0] == examples[0, 1] == 8
+    assert examples[50, 1] < 6 < 10 < examples[50, 0]
+    assert examples[50, 0] + examples[50, 1] == 16
+    assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
     assert replayed(log)["identical"] is True
 
 
@@ -365,6 +452,41 @@ def test_gradients_in_codes_train_as_well_with_fewer_bytes(tmp_path):
     assert reports[False]["bytes_on_wire"] == 4 * 60 * 2 * 4 * values  # ring of two ranks
     assert reports[True]["bytes_on_wire"] < 0.3 * reports[False]["bytes_on_wire"]
     assert replayed(tmp_path / "run.log")["identical"] is True
+
+
+def test_unequal_shares_train_as_well(tmp_path):
+    losses = {}
+    for shared in (False, True):
+        options = ["--policy", "predictive-rebalance"] if shared else []
+        more = {"EXAMPLE_S": "0.002", "SLOW": "4"} if shared else {"EXAMPLE_S": "0"}
+        run = Run("codes.py", 2, 40, options, **more)
+        report, ends, code = run.end()
+        assert code == 0, run.text
+        assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
+        losses[shared] = losses_of(run.text)
+        dealt = re.findall(r"seed (\d) ended with (\d+) examples of rank (\d)", run.text)
+        last = {int(rank): int(count) for seed, count, rank in dealt if seed == "3"}
+        assert last[0] + last[1] == 32
+        assert (last[1] < 12) is shared
+    own = [loss for (_, rank), loss in losses[False].items() if rank == 0]
+    spread = max(own) - min(own)
+    for key, loss in losses[False].items():
+        assert abs(losses[True][key] - loss) < spread, (losses, spread)
+
+
+def test_gradients_of_lightning_travel_in_codes(tmp_path):
+    scenario = tmp_path / "codes.yaml"
+    scenario.write_text(
+        "policies: [{name: fixed-codec, parameters: {rules: [{codec: int8}]}}]\n"
+    )
+    plain, _, code = Run("light.py", 2, 60).end()
+    assert code == 0
+    run = Run("light.py", 2, 60, ["--scenario", scenario])
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] == 1
+    assert 0 < report["bytes_on_wire"] < 0.4 * plain["bytes_on_wire"]
+    assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
 
 
 #: Network of its own whose loopback carries 100 MB/s, for the words of a command that follow.

@@ -99,7 +99,7 @@ class Run:
         if not self._trains.wait(PATIENCE):
             self._problem = f"no line with '{self._awaited}' within {PATIENCE} s"
         if self._problem and not any(self._awaited in line for line in self.lines):
-            self.process.kill()
+            self.process.terminate()  # SIGKILL would leave its ranks
             pytest.fail(f"{self._problem}:\n{self.text}")
         self.processes = processes_of(self._folder.name)
 
@@ -110,14 +110,18 @@ class Run:
     def text(self):
         return "".join(self.lines)
 
+    def join(self):
+        """Waits until no process of the run can write any more."""
+        self._reader.join()
+
     def end(self):
         """The report, the last lines of the ranks and the exit code."""
-        limit = threading.Timer(2 * PATIENCE, self.process.kill)
+        limit = threading.Timer(2 * PATIENCE, self.process.terminate)
         limit.start()
         out = self.process.stdout.read()
         code = self.process.wait(PATIENCE)
         limit.cancel()
-        self._reader.join()
+        self.join()
         assert out, self.text
         return json.loads(out), ends_in(self.text), code
 
@@ -150,6 +154,25 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert len(ends) == 2
     assert len(set(ends.values())) == 1
     assert ends == with_torchrun(script, ranks=2, steps=12)
+
+
+def test_a_launcher_that_hides_the_folder_leaves_the_entry_point_of_pytorch(tmp_path):
+    (tmp_path / "orrery_command").symlink_to(ROOT / "python" / "orrery_command")
+    facts = tmp_path / "orrery-0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: orrery\nVersion: 0\n")
+    (facts / "entry_points.txt").write_text(
+        "[torch.backends]\norrery = orrery_command.torch_backend:attach\n"
+    )
+    for path, is_attached in ((tmp_path, True), ("", False)):
+        result = subprocess.run(
+            [PROGRAM, "run", "-n", "2", "--json", "--", "env", f"PYTHONPATH={path}", TORCH,
+             PROGRAMS / "ddp.py"],
+            capture_output=True, text=True, env=environment(12), timeout=PATIENCE,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["attached"] is is_attached
+        assert len(ends_in(result.stderr)) == 2
 
 
 def test_sums_in_shared_memory_have_the_bits_of_gloo():
@@ -219,6 +242,64 @@ def test_a_loss_costs_no_step(script, kind):
     assert all(loss["lost_s"] is not None for loss in report["losses"])
 
 
+def ends_of_killed_run(run, disturb_ranks=lambda: None):
+    """Kills `orrery run` and returns the last lines of the ranks, none of which is left then."""
+    run.process.kill()
+    run.process.wait()
+    disturb_ranks()
+    run.join()
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values()):
+        assert time.monotonic() < deadline, run.text
+        time.sleep(0.05)
+    return ends_in(run.text)
+
+
+@pytest.mark.parametrize("options", [(), ("--warm", "all")])
+def test_the_death_of_orrery_run_costs_the_program_nothing(options):
+    undisturbed = Run("ddp.py", 3, 200, options).end()[1]
+    run = Run("ddp.py", 3, 200, options)
+    run.wait_for_training()
+    assert ends_of_killed_run(run) == undisturbed  # all ranks, all steps, bit for bit
+    assert run.text.count("`orrery run` was killed: the program goes on without it") == 1
+    for rank in run.processes.values():
+        assert re.search(rf"its processes:.* {rank}\b", run.text)
+
+
+def test_without_orrery_run_a_loss_ends_the_program_with_the_operations_name():
+    run = Run("ddp.py", 3, 100000)
+    run.wait_for_training()
+    killed_s = time.monotonic()
+    assert ends_of_killed_run(run, lambda: run.kill(1)) == {}
+    assert time.monotonic() - killed_s < 60  # about 2 s where the machine is free
+    for rank in (0, 2):
+        assert re.search(rf"rank {rank} ends: `orrery run` was killed, and \w+ cannot be carried "
+                         r"through a loss without it", run.text), run.text  # fmt: skip
+
+
+def test_the_death_of_orrery_run_before_the_first_group_ends_the_ranks(tmp_path):
+    begun = tmp_path / "begun"
+    program = tmp_path / "late.py"
+    program.write_text(
+        "import os, pathlib, time, torch.distributed as dist\n"
+        f"pathlib.Path({str(begun)!r} + os.environ['RANK']).write_text(str(os.getpid()))\n"
+        "time.sleep(2)\n"
+        "dist.init_process_group('gloo')\n"
+        "print('never', flush=True)\n"
+    )
+    run = Run(program, 2)
+    begun_by = [pathlib.Path(f"{begun}{rank}") for rank in range(2)]
+    deadline = time.monotonic() + PATIENCE
+    while not all(each.exists() and each.read_text() for each in begun_by):
+        assert time.monotonic() < deadline, run.text
+        time.sleep(0.05)
+    run.processes = {rank: int(each.read_text()) for rank, each in enumerate(begun_by)}
+    ends_of_killed_run(run)
+    assert "never" not in run.text
+    for rank in range(2):
+        assert f"rank {rank} ends: `orrery run` was killed, before the program had" in run.text
+
+
 def test_a_sharded_program_ends_with_the_operations_name():
     run = Run("fsdp.py", ranks=3, steps=2000)
     run.wait_for_training()
@@ -232,6 +313,33 @@ def test_a_sharded_program_ends_with_the_operations_name():
     assert "error: a rank was lost: reduce_scatter cannot be carried through a loss" in run.text
     assert time.monotonic() - killed < 60  # about 1.2 s where the machine is free
     assert not any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values())
+
+
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [
+        ("scatter", "scatter"),
+        ("send", "recv|send"),
+        ("all_to_all", "all_to_all"),
+        ("all_to_all of lists", "all_to_all"),
+        ("sparse", "all_reduce of sparse or device tensors"),
+        ("scatter of another", None),
+        ("reduce", None),
+        ("reduce to the lost", None),
+    ],
+)
+def test_no_operation_raises_into_the_program_at_a_loss(operation, refused):
+    run = Run("operations.py", 3, options=["--warm", "all"], arguments=[operation])
+    report, _, code = run.end()
+    assert "exception in rank" not in run.text, run.text
+    assert 1 in report["ranks_missing"]
+    if refused is None:
+        assert (code, report["refused_operation"]) == (6, None), run.text
+        assert {f"end of rank {rank}\n" for rank in (0, 2)} <= set(run.lines)
+    else:
+        assert code == 4, run.text
+        assert re.fullmatch(refused, report["refused_operation"])
+        assert report["ended_by"] == "orrery"
 
 
 def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
@@ -254,6 +362,45 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     assert ends[False] == ends[True]  # bit for bit
 
 
+@pytest.mark.parametrize("script", ["hugging_face.py", "light.py"])
+def test_a_trainer_resumes_by_itself_from_its_own_checkpoint(script, tmp_path):
+    ends = {}
+    for kills in (False, True):
+        folder = tmp_path / str(kills)
+        run = Run(script, 2, 100, ["--restart", "1"], CHECKPOINTS=str(folder))
+        if kills:
+            run.wait_for("at step 50 ")
+            run.kill(0)
+            run.kill(1)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
+        assert begins[0] == 0
+        assert not kills or begins[-1] in (40, 60, 80)  # resumes the newest checkpoint
+    assert set(ends[True]) == {0, 1} and len(set(ends[True].values())) == 1
+    if script == "hugging_face.py":  # Lightning does not continue within the pass over the data
+        assert ends[False] == ends[True]  # bit for bit
+
+
+def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
+    light = ROOT / "python" / "orrery" / "programs" / "light"  # it imports no package
+    begins = []
+    for folder in ("", str(tmp_path / "kept"), str(tmp_path / "kept")):
+        kept = {"FOLDER": folder} if folder else {}
+        result = subprocess.run(
+            [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "2",
+             PROGRAMS / "snapshot.py"],
+            capture_output=True, text=True, timeout=PATIENCE,
+            env={**environment(10), "PYTHONPATH": str(light), **kept},
+        )  # fmt: skip
+        assert len(ends_in(result.stdout)) == 2, result.stderr
+        expected = "tier T1 only, because torchrun ends all workers" if folder else "no tier: "
+        assert result.stderr.count(f"orrery: {expected}") == 1
+        begins.append(re.search(r"begins at step (\d+) ", result.stdout).group(1))
+    assert begins == ["0", "0", "10"]
+
+
 def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
     ends = {}
     for kills in (False, True):
@@ -268,6 +415,22 @@ def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
     assert report["resumed_step"] in (24, 32)
     assert report["steps"] == 40 - report["resumed_step"]
     assert report["newest_snapshot"] == 40
+    assert ends[False] == ends[True]  # bit for bit
+
+
+def test_a_ddp_loop_with_fixed_buckets_resumes_bit_for_bit():
+    ends = {}
+    for kills in (False, True):
+        options = ["--restart", "2", "--warm", "all"]
+        run = Run("snapshot.py", 4, 80, options, WRAP="fixed", EVERY="8", SLEEP_S="0.02")
+        if kills:
+            run.wait_for("at step 30 ")
+            for rank in range(4):
+                run.kill(rank)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        assert len(ends[kills]) == 4
     assert ends[False] == ends[True]  # bit for bit
 
 

@@ -54,6 +54,41 @@ class FirstSlices(orrery.Policy):
                     break
 
 
+class AnyGpus(orrery.Policy):
+    """Gives each waiting job the first free GPUs."""
+
+    def needs(self):
+        return orrery.Needs(actions=["Assign"])
+
+    def observe(self, seen, decisions):
+        free = seen.state.free_gpus.tolist()
+        for job in [each for each in seen.jobs.values() if each.phase == "waiting"]:
+            if job.spec.gpus <= len(free):
+                decisions.add(orrery.actions.Assign(job.id, free[: job.spec.gpus]), why="fits")
+                del free[: job.spec.gpus]
+
+
+def test_a_power_budget_of_a_queue(tmp_path):
+    trace, cluster = tmp_path / "trace.csv", tmp_path / "cluster.yaml"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,5,150\n2,1,3,150\n")
+    cluster.write_text("preset: dgx-h100\nnodes: 1\n")
+    by_day = {"share": "80%", "from": "100 s", "until": "200 s", "every": "200 s"}
+    power = {"limits": [by_day], "spend": "wait"}
+    report = orrery.jobs(trace, cluster=cluster, power=power)
+    assert report.jobs.start_s.tolist() == [0, 150]
+    assert report.power["spend"] == "wait" and report.power["over_s"] == 0
+    paused = orrery.jobs(trace, cluster=cluster, power={**power, "spend": "pause"})
+    assert paused.jobs.end_s.tolist() == [150, 201] and paused.power["pauses"] == 1
+    own = orrery.jobs(trace, cluster=cluster, power={**power, "spend": "pause"},
+                      policy=AnyGpus())
+    assert own.power["pauses"] == 1 and own.power["over_s"] == 0
+    assert own.jobs.end_s.tolist() == [150, 201]
+    free = orrery.jobs(trace, cluster=cluster)
+    assert "spend" not in free.power or not free.power["spend"]
+    with pytest.raises(orrery.InputError, match="--cluster"):
+        orrery.jobs(trace, nodes=1, gpus_per_node=8, power=power)
+
+
 def test_jobs_that_share_a_gpu(tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,0.5,100\n2,0,0.46,10\n3,1,1,5\n")
@@ -66,6 +101,48 @@ def test_jobs_that_share_a_gpu(tmp_path):
         orrery.jobs(trace, **size, policy=FirstSlices(False))
     with pytest.raises(ValueError, match="gpu_slices"):
         orrery.jobs(trace, **size, gpu_slices=1001)
+
+
+def test_the_logs_own_outcome_of_jobs(tmp_path):
+    trace = tmp_path / "starts.csv"
+    head = "job_id,submit_s,num_gpus,duration_s,recorded_start_s,vc,user\n"
+    trace.write_text(head + "a,0,2,36000,0,vision,ann\nb,0,2,3600,36000,speech,bob\n")
+    report = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjf")
+    assert report.recorded["queue_mean_s"] == 18000
+    assert (report.savings["queue_hours"], report.savings["jobs"]) == (9, 2)
+    groups = report.groups.set_index("key")
+    assert groups.recorded_queue_mean_s["speech"] == 36000
+    waits = report.waits.set_index(["by", "key"])
+    assert waits.saved_queue_hours["user", "bob"] == 10
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,9\n")
+    without = orrery.jobs(trace, nodes=1, gpus_per_node=2)
+    assert (without.recorded, without.savings, len(without.waits)) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"nodes": 1}, "the replay has this value"),
+        ({"seed": 4}, "nothing is drawn"),
+        ({"strict": True}, "the log is read once"),
+        ({"estimates": "learned"}, "fifo reads no estimates"),
+        ({"estimate_error": 1}, "fifo reads no estimates"),
+        ({"conditions": {"repair": "2 h"}}, "no node fails"),
+        ({"conditions": {"restart_cost": "60 s"}}, "fifo preempts no job"),
+    ],
+)
+def test_a_change_without_effect_is_refused(tmp_path, change, said):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,9\nb,0,2,5\n")
+    where = {"nodes": 1, "gpus_per_node": 2, "policy": "fifo"}
+    with pytest.raises(orrery.UsageError, match=said):
+        orrery.jobs(trace, **where, what_if=change)
+    with pytest.raises(ValueError, match="not 'record'"):
+        orrery.jobs(trace, **where, what_if={"record": "x.log"})
+    base = orrery.jobs(trace, **where)
+    same = orrery.jobs(trace, **where, what_if={"placement": "consolidated"})
+    other = orrery.jobs(trace, **where, what_if={"nodes": 2})
+    assert base.schedule_digest == same.schedule_digest != other.schedule_digest
 
 
 def test_tables_of_jobs(tmp_path):
@@ -102,6 +179,37 @@ def test_job_logs_of_other_tools():
     assert list(gavel.duration_s) == [250, 100]
     with pytest.raises(orrery.Error, match="sacct.txt:9"):
         orrery.job_log(samples / "sacct.txt", strict=True)
+
+
+def test_nodes_of_several_kinds(tmp_path):
+    trace = tmp_path / "kinds.csv"
+    trace.write_text(
+        "job_id,submit_s,num_gpus,duration_s,gpu_kind,speeds\n"
+        "a,0,8,1000,A100,\nb,10,8,300,A100,\nc,20,8,1000,V100|A100,A100:1 V100:0.45\n"
+    )
+    for policy in ("fifo-skip", "easy"):
+        report = orrery.jobs(
+            trace, node_kinds={"A100": 1, "V100": 1}, gpus_per_node=8, policy=policy
+        )
+        assert list(report.jobs.gpu_kind) == ["A100", "A100", "V100"]
+        assert list(report.jobs.start_s) == [0, 1000, 20]
+    with pytest.raises(orrery.Error, match="tells kinds of GPUs apart"):
+        orrery.jobs(trace, node_kinds={"A100": 1, "V100": 1}, gpus_per_node=8, policy="gittins")
+    for kinds, said in (({}, "not {}"), ({"A100": 0}, "from 1 to"), ({"A100": 1}, "in place of")):
+        nodes = 2 if said == "in place of" else None
+        with pytest.raises(ValueError, match=said):
+            orrery.jobs(trace, nodes=nodes, node_kinds=kinds, gpus_per_node=8)
+
+
+def test_a_log_without_a_header(tmp_path):
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "1;2024-03-01T08:00:00;2024-03-01T08:05:00;2024-03-01T10:05:00;gres/gpu=2\n"
+    )
+    table = orrery.job_log(log, columns="JobID,Submit,Start,End,AllocTRES")
+    assert list(table.num_gpus) == [2] and list(table.duration_s) == [7200]
+    with pytest.raises(orrery.Error, match="--columns JobID"):
+        orrery.job_log(log)
 
 
 def test_a_cluster_that_cannot_be_is_refused(tmp_path):

@@ -89,6 +89,19 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     assert expected <= inside, sorted(expected - inside)
 
 
+def test_pytorch_finds_the_entry_point_which_does_nothing_outside_orrery_run(python, tmp_path):
+    script = (
+        "import importlib.metadata, os, sys\n"
+        "found = importlib.metadata.entry_points()\n"
+        "group = found.select(group='torch.backends') if hasattr(found, 'select') else "
+        "found['torch.backends']\n"
+        "(point,) = [each for each in group if each.name == 'orrery']\n"
+        "assert 'ORRERY_RUN' not in os.environ and point.load()() is None\n"
+        "print(sorted({'pandas', 'orrery', 'orrery_programs'} & set(sys.modules)))\n"
+    )
+    assert run([python, "-c", script], tmp_path).strip() == "[]"
+
+
 def test_warnings_do_not_stop_an_installation(tmp_path):
     run(["cmake", "-S", str(ROOT), "-B", ".", "-G", "Ninja", "-DORRERY_TESTS=OFF",
          f"-DPython_EXECUTABLE={sys.executable}"], tmp_path)  # fmt: skip

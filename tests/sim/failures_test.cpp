@@ -202,6 +202,109 @@ TEST(Failures, AKillOfARestartingRankDelaysTheRestartAsThatOfAnyOther) {
   }
 }
 
+/// Instant at which the ranks are complete again after these faults, in seconds; the others go on,
+/// the detection takes 60 s and a replacement 600 s.
+double complete_again(const std::string& faults, const std::string& survival = "",
+                      const testing::SimOptions& options = {}) {
+  static const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const Report report = simulate(
+      small_scenario(
+          1, 1, 8, {},
+          {"faults=[" + faults + "]", "cluster.nodes=3",
+           fmt::format("run.steps={:.0f}", 3000 / step), "checkpoints={folder: here, every: 10}",
+           "survival={on_loss: go-on, detection: 60 s, replacement: 600 s, regroup: 1 s" +
+               survival + "}",
+           "policies=[{name: recover, parameters: {how: replace}}]"}),
+      options);
+  expect_closed(report);
+  EXPECT_EQ(report.failures_size(), 1) << "a further kill costs time, but no further rank";
+  return report.failures(0).replaced_s();
+}
+
+TEST(Failures, AKillOfAStartingReplacementDelaysIt) {
+  const std::string first = "{at_time: 100 s, rank: 0, kill: true}";
+  const double once = complete_again(first);
+  EXPECT_NEAR(once, 700, 5);
+  for (const double again : {200.0, 400.0, 650.0}) {
+    const std::string second = fmt::format(", {{at_time: {} s, rank: 0, kill: true}}", again);
+    const double twice = complete_again(first + second);
+    EXPECT_NEAR(twice, again + 60 + 600, 5) << again;
+    EXPECT_NEAR(complete_again(first + second, "", {.full_detail = true}), twice, 1e-6);
+  }
+  EXPECT_NEAR(complete_again(first + ", {at_time: 130 s, rank: 0, kill: true}"), once, 1e-6)
+      << "its loss is not detected yet";
+  EXPECT_NEAR(complete_again(first + ", {at_time: 400 s, gpu: 0, down: true, for: 1 s}"),
+              400 + 600 - 60, 5)
+      << "the place of the replacement is lost, and another one is decided";
+}
+
+TEST(Failures, ALossMayHaveAReplacementTimeOfItsOwn) {
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, replacement: 1500 s}"), 1600,
+              5);
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, replacement: 80 s}"), 180, 5);
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, restart: 2 h}"), 700, 5);
+}
+
+/// Report of four replicas of which one is lost in a step near the middle; the others go on.
+Report without_one(const std::string& lost_work, const std::string& policies = "[]",
+                   const testing::SimOptions& options = {}) {
+  return simulate(small_scenario(2, 1, 4, {},
+                                 {"faults=[{at_step: 50, rank: 2, kill: true}]", "run.steps=100",
+                                  "survival={on_loss: go-on, detection: 0 s, regroup: 0 s, "
+                                  "lost_work: " + lost_work + "}",
+                                  "policies=" + policies}),
+                  options);
+}
+
+TEST(Failures, TheWorkOfALostReplicaIsDealtOrDropped) {
+  const double alone = simulate(small_scenario(2, 1, 4)).step_time_s();
+  const Report dealt = without_one("dealt"), dropped = without_one("dropped");
+  EXPECT_NEAR(dealt.samples(), 100 * 32, 1e-6);
+  EXPECT_NEAR(dropped.samples(), 50 * 32 + 50 * 24, 24) << "24 samples of a step are left";
+  EXPECT_GT(dealt.elapsed_s(), 110 * alone);
+  EXPECT_LT(dropped.elapsed_s(), 102 * alone);
+  expect_closed(dropped);
+  EXPECT_NEAR(without_one("dropped", "[]", {.full_detail = true}).elapsed_s(),
+              dropped.elapsed_s(), 1e-6);
+  const std::string shares = "[{name: predictive-rebalance}]";
+  EXPECT_NEAR(without_one("dropped", shares).samples(), without_one("dealt", shares).samples(),
+              1e-6)
+      << "shares of a policy are dealt";
+}
+
+/// Elapsed time, in seconds, of a run on two nodes of which one is away from 2 h to 2 h 40 min.
+/// `pipeline` 1: the replicas of the other node can continue; 2: each replica needs both nodes.
+double with_maintenance(int pipeline, const std::string& notice,
+                        const testing::SimOptions& options = {}) {
+  static const double step =
+      simulate(small_scenario(8, 2, 1, {}, {"job.model.hidden=32768", "run.memory=warn"}))
+          .step_time_s();
+  const Report report = simulate(
+      small_scenario(8, pipeline, 2 / pipeline, {},
+                     {"faults=[{at_time: 2 h, node: 0, down: true, for: 40 min" + notice + "}]",
+                      "job.model.hidden=32768", "run.memory=warn",
+                      fmt::format("run.steps={:.0f}", 4 * 3600 / step),
+                      "checkpoints={folder: here, every: 150, stall: 1 s, write: 20 s}",
+                      "survival={on_loss: hold, detection: 60 s, restart: 120 s, regroup: 1 s}",
+                      "policies=[{name: recover, parameters: {how: restart}}]"}),
+      options);
+  expect_closed(report);
+  return report.elapsed_s();
+}
+
+TEST(Failures, ALongNoticeOfMaintenanceCostsNoMoreThanAShortOne) {
+  for (const int pipeline : {1, 2}) {
+    const double unannounced = with_maintenance(pipeline, "");
+    const double soon = with_maintenance(pipeline, ", notice: 5 min");
+    EXPECT_LT(soon, unannounced) << pipeline;
+    for (const std::string notice : {", notice: 20 min", ", notice: 1 h"}) {
+      EXPECT_NEAR(with_maintenance(pipeline, notice), soon, 30) << pipeline << notice;
+    }
+    EXPECT_NEAR(with_maintenance(pipeline, ", notice: 1 h", {.full_detail = true}),
+                with_maintenance(pipeline, ", notice: 1 h"), 1e-3);
+  }
+}
+
 TEST(Failures, AJobThatNeverGetsFurtherIsGivenUp) {
   const Report report = long_run(100, "5 min", "", 1'000'000);
   ASSERT_FALSE(report.failures().empty());

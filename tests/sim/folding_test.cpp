@@ -1,6 +1,7 @@
 // Folded against full detail up to 256 GPUs: schedules and kinds of sharding, stragglers, degraded
 // links, somebody else's traffic, a link that changes in the middle of a step.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -84,6 +85,48 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"HSDP, straggler", 8, 1, 16, {kSharded, "job.layout.shard_group=4"}, 2},
         Case{"sharded optimizer", 8, 2, 8, {"job.layout.shard=optimizer"}},
         Case{"sharded optimizer, straggler", 8, 2, 8, {"job.layout.shard=optimizer"}, 2}));
+
+// ---- unequal traffic ----------------------------------------------------------------------------
+
+/// Ends of the passes by replica and stage, and the number of simulated classes, of four replicas
+/// of two stages in a node with two micro-batches each.
+std::vector<double> passes_of(CollectiveAlgorithm algorithm, bool full_detail) {
+  return numbers_in_child([=] {
+    const LoadedScenario loaded = small_scenario(1, 2, 4);
+    const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+    StepGraph graph(loaded.scenario.job());
+    std::vector<GpuId> placement;
+    for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
+    estimates::Stepper stepper(cluster, graph, placement,
+                               {.full_detail = full_detail, .algorithm = algorithm},
+                               simgrid_engine);
+    const auto step = stepper.step({}, std::vector<std::uint32_t>(graph.data(), 2));
+    std::vector<double> numbers;
+    for (const std::uint32_t of_class : step->plan.class_of) {
+      for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+        const std::uint32_t worker = of_class * graph.pipeline() + stage;
+        numbers.push_back(step->run.workers[worker].passes_end);
+      }
+    }
+    numbers.push_back(static_cast<double>(step->plan.classes.size()));
+    return numbers;
+  });
+}
+
+/// The inner replicas of a tree send and receive more gradients than the outer ones while they
+/// exchange activations; in a ring all are alike.
+TEST(FoldingOfUnequalTraffic, ReplicasOfATreeEndTheirPassesAsInFullDetail) {
+  for (const auto& [algorithm, classes] :
+       {std::pair{CollectiveAlgorithm::ring, 1}, std::pair{CollectiveAlgorithm::tree, 2}}) {
+    std::vector<double> folded = passes_of(algorithm, false), full = passes_of(algorithm, true);
+    EXPECT_EQ(folded.back(), classes);
+    EXPECT_EQ(full.back(), 4);
+    folded.pop_back(), full.pop_back();
+    ASSERT_EQ(folded.size(), full.size());
+    for (std::size_t i = 0; i < full.size(); ++i) EXPECT_NEAR(folded[i], full[i], 1e-9) << i;
+    EXPECT_EQ(full[0] + 1e-6 < full[2], classes > 1) << "an inner replica is later";
+  }
+}
 
 // ---- during a step ------------------------------------------------------------------------------
 

@@ -296,14 +296,19 @@ struct NaiveQueue {
     std::map<std::string, std::int64_t> used;
     std::vector<std::size_t> selected, rest;
     std::int64_t quota = std::int64_t(nodes * size);
-    for (const std::size_t job : in_line()) used[jobs[job].pool] = 0;
+    std::vector<std::size_t> all = in_line();
+    std::sort(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
+      return std::tuple(is_waiting(a), jobs[a].submit_s, a) <
+             std::tuple(is_waiting(b), jobs[b].submit_s, b);
+    });
+    for (const std::size_t job : all) used[jobs[job].pool] = 0;
     const std::int64_t share = used.empty() ? 0 : quota / std::int64_t(used.size());
     const auto take = [&](std::size_t job) {
       used[jobs[job].pool] += jobs[job].gpus;
       quota -= jobs[job].gpus;
       selected.push_back(job);
     };
-    for (const std::size_t job : in_line()) {
+    for (const std::size_t job : all) {
       const bool runs = std::find(running.begin(), running.end(), job) != running.end();
       const std::int64_t with = used[jobs[job].pool] + jobs[job].gpus;
       const bool own = with <= share && jobs[job].gpus <= quota;
@@ -323,7 +328,7 @@ struct NaiveQueue {
         if (!first || jobs[job].gpus > quota) continue;
         if (policy != "drf") seen.push_back(pool);
         const auto key = [&](std::size_t j) {
-          return std::tuple(used[jobs[j].pool], jobs[j].pool);
+          return std::tuple(used[jobs[j].pool], jobs[j].submit_s, j);
         };
         if (next == jobs.size() || key(job) < key(next)) next = job;
       }

@@ -28,8 +28,22 @@ struct Told {
   Report report;
   std::vector<std::string> decisions;
   std::map<std::string, std::vector<double>> rates;  ///< reported rates by part
+  std::map<std::string, std::size_t> subjects;       ///< decisions by their subject
   std::size_t calls = 0, resting = 0;
 };
+
+/// Returns the name of the field of a message's only group of alternatives.
+std::string alternative_of(const google::protobuf::Message& message) {
+  const auto* const field = message.GetReflection()->GetOneofFieldDescriptor(
+      message, message.GetDescriptor()->oneof_decl(0));
+  return field == nullptr ? "" : std::string(field->name());
+}
+
+/// Returns the action of a decision, or the setting that the decision configures.
+std::string subject_of(const DecisionRecord& decision) {
+  return decision.has_configure() ? alternative_of(decision.configure().what())
+                                  : alternative_of(decision);
+}
 
 /// Returns the decisions of a run without the instants: those of folded steps are rounded
 /// differently.
@@ -51,6 +65,7 @@ Told told(const LoadedScenario& loaded, bool full_detail) {
           part.rate());
     }
     for (DecisionRecord decision : record.call().decisions()) {
+      ++told.subjects[subject_of(decision)];
       decision.clear_expires();
       told.decisions.push_back(decision.ShortDebugString());
     }
@@ -299,20 +314,33 @@ const std::vector<std::string> kPowerPolicies{
     "{name: power-budget, parameters: {limits: [{share: 50%, from: 1 s, until: 2 s, every: 5 s}], "
     "spend: pause}}"};
 
-/// Policies of input, drawn likewise; the drawn jobs read no data, so that they decide nothing.
+/// Policies of input, drawn likewise.
 const std::vector<std::string> kInputPolicies{"{name: prefetch}",
                                               "{name: prefetch, parameters: {steps: 2, late: 1%}}"};
 
+/// Subject of the decisions of each policy that is drawn; at most one policy of each subject is
+/// drawn for a scenario.
+const std::map<std::string, std::string> kSubjects{{"predictive-rebalance", "shares"},
+                                                   {"collective-table", "collective_table"},
+                                                   {"memory-aware", "codec_rules"},
+                                                   {"fixed-codec", "codec_rules"},
+                                                   {"checkpoint-interval", "checkpoint_plan"},
+                                                   {"recover", "assign"},
+                                                   {"cheapest-goodput", "assign"},
+                                                   {"power-budget", "power_cap"},
+                                                   {"prefetch", "prefetch"}};
+
 TEST(Rest, EveryPolicyForATrainingJobIsDrawn) {
   const std::vector<std::string> of_queues = queue_policy_names();
-  std::string drawn = fmt::format("{} {}", fmt::join(kPowerPolicies, " "),
-                                  fmt::join(kInputPolicies, " "));
+  std::string drawn =
+      fmt::format("{} {}", fmt::join(kPowerPolicies, " "), fmt::join(kInputPolicies, " "));
   for (const std::vector<std::string>& group : kPolicies) {
     drawn += fmt::format("{}", fmt::join(group, " "));
   }
   for (const std::string& name : policy_names()) {
     const bool orders_queue = std::ranges::find(of_queues, name) != of_queues.end();
     EXPECT_NE(orders_queue, drawn.find("{name: " + name) != std::string::npos) << name;
+    EXPECT_NE(orders_queue || name == "static", kSubjects.contains(name)) << name;
   }
 }
 
@@ -378,25 +406,58 @@ std::string any_fault_at_all(Rng& rng, std::uint64_t ranks) {
                      ends ? fmt::format(", for: {} ms", 103 * lasts) : "");
 }
 
+/// Data that the ranks read, slowly in half of the cases, so that the policies of input decide.
+std::string any_input(Rng& rng, bool stored) {
+  return fmt::format("job.input={{read: {} ms, workers: {}, prefetch: {}{}}}",
+                     rng.below(2) == 0 ? 1 + rng.below(5) : 10 + rng.below(60), 1 + rng.below(3),
+                     rng.below(5), stored ? ", stored: 4 MB" : "");
+}
+
+/// Checkpoints of a stated duration, or, with `stored`, bytes for a file system.
+std::string any_checkpoints(Rng& rng, bool stored) {
+  return fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, {}}}", 5 + rng.below(60),
+                     stored ? "bytes: 2 GB" : "write: 40 ms");
+}
+
+/// Failures that are drawn as time advances, beside the faults.
+std::string any_failures(Rng& rng) {
+  const char* const kinds[] = {
+      "{cause: crash, part: job, mtbf: 40 s, kill: true}",
+      "{cause: gpu, part: gpu, mtbf: 20 min, down: true, repair: {fixed: 5 s}}",
+      "{cause: nic, part: nic, mtbf: 20 min, rate: 0.5, lasts: 3 s}"};
+  return fmt::format("failures={{kinds: [{}], repair: 4 s}}", kinds[rng.below(3)]);
+}
+
+/// A training with any policies under any faults, perhaps with a pipeline, input, a shared storage
+/// and failures.
 LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
   const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  Rng more = rng.split_stream("more");  // leaves the other draws as they are
+  const int pipeline = tensor * data < 16 && more.below(3) == 0 ? 2 : 1;
   std::vector<std::string> faults;
   for (std::uint64_t i = rng.below(5); i > 0; --i) {
     faults.push_back(any_fault_at_all(rng, static_cast<std::uint64_t>(tensor) * data));
   }
   if (rng.below(3) == 0) faults.push_back(any_removal(rng));
   const double noise = rng.below(2) == 0 ? 0 : 0.02 * rng.uniform();
-  return small_scenario(
-      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
-      {fmt::format("run.steps={}", 100 + rng.below(200)), "cluster.nodes=3", any_policies(rng),
-       fmt::format("noise.sample_cv={:.4f}", noise),
-       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
-       fmt::format("survival.warm={}", rng.below(3)),
-       "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
-       "replacement: 100 ms}",
-       fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
-                   5 + rng.below(60)),
-       fmt::format("run.seed={}", 1 + rng.below(1000)), "run.policy_time=" + policy_time});
+  std::vector<std::string> overrides{
+      fmt::format("run.steps={}", 100 + rng.below(200)),
+      "cluster.nodes=3",
+      any_policies(rng),
+      fmt::format("noise.sample_cv={:.4f}", noise),
+      fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
+      fmt::format("survival.warm={}", rng.below(3)),
+      "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
+      "replacement: 100 ms}"};
+  const bool stored = more.below(4) == 0;
+  overrides.push_back(any_checkpoints(rng, stored));
+  if (stored) overrides.push_back("cluster.storage={bandwidth: 5 GB/s}");
+  if (more.below(3) == 0) overrides.push_back(any_input(more, stored));
+  if (more.below(4) == 0) overrides.push_back(any_failures(more));
+  overrides.push_back(fmt::format("run.seed={}", 1 + rng.below(1000)));
+  overrides.push_back("run.policy_time=" + policy_time);
+  return small_scenario(tensor, pipeline, data,
+                        fmt::format("faults: [{}]\n", fmt::join(faults, ", ")), overrides);
 }
 
 /// Both ways of a run.
@@ -414,15 +475,12 @@ BothWays expect_same_decisions(const LoadedScenario& loaded, const std::string& 
   return ways;
 }
 
-/// Asserts the same of a scenario drawn from `seed` whose policies take `policy_time` for each
-/// call, and that both ways take as long. Returns the number of decisions.
-std::size_t expect_same_decisions(std::uint64_t seed, const std::string& policy_time) {
-  Rng rng(seed);
-  const std::string what = fmt::format("ORRERY_SEED={}", seed);
-  const auto [folded, full] = expect_same_decisions(any_scenario_at_all(rng, policy_time), what);
-  EXPECT_NEAR(folded.report.elapsed_s(), full.report.elapsed_s(), 1e-6 * full.report.elapsed_s())
-      << what << " with run.policy_time " << policy_time;
-  return full.decisions.size();
+/// Asserts the same, and that both ways take as long.
+BothWays expect_same_decisions_and_time(const LoadedScenario& loaded, const std::string& what) {
+  const BothWays ways = expect_same_decisions(loaded, what);
+  const double full_s = ways.full.report.elapsed_s();
+  EXPECT_NEAR(ways.folded.report.elapsed_s(), full_s, 1e-6 * full_s) << what;
+  return ways;
 }
 
 /// Policies that take no time, or up to the time of about one step for each call.
@@ -431,19 +489,87 @@ std::string any_policy_time(std::uint64_t seed) {
   return fmt::format("{} ms", rng.below(2) == 0 ? 0 : 1 + rng.below(200));
 }
 
+/// Decisions of the drawn policies, by policy. `static` decides nothing.
+struct DecisionsByPolicy {
+  std::map<std::string, std::size_t> of;
+
+  DecisionsByPolicy() {
+    for (const auto& [policy, subject] : kSubjects) of[policy] = 0;
+  }
+  void add(const LoadedScenario& loaded, const Told& told) {
+    for (const PolicySpec& policy : loaded.scenario.policies()) {
+      const auto subject = kSubjects.find(policy.name());
+      if (subject == kSubjects.end()) continue;
+      const auto count = told.subjects.find(subject->second);
+      of[policy.name()] += count == told.subjects.end() ? 0 : count->second;
+    }
+  }
+};
+
 TEST(Rest, ChangesNoDecisionOfAnyPolicyUnderAnyFault) {
   const std::uint64_t seed = given("ORRERY_SEED", 20'000), runs = given("ORRERY_SEQUENCES", 100);
   std::uint64_t decisions = 0;
+  DecisionsByPolicy by_policy;
   for (std::uint64_t i = seed; i < seed + runs; ++i) {
-    decisions += expect_same_decisions(i, any_policy_time(i));
+    Rng rng(i);
+    const std::string time = any_policy_time(i);
+    const LoadedScenario loaded = any_scenario_at_all(rng, time);
+    const Told full = expect_same_decisions_and_time(
+                          loaded, fmt::format("ORRERY_SEED={} with run.policy_time {}", i, time))
+                          .full;
+    decisions += full.decisions.size();
+    by_policy.add(loaded, full);
   }
   fmt::print("{} scenarios, {} decisions\n", runs, decisions);
+  for (const auto& [policy, count] : by_policy.of) fmt::print("{}: {}\n", policy, count);
+  if (runs < 50) return;  // a policy may have nothing to decide in a few scenarios
   EXPECT_GT(decisions, 2 * runs);
+  if (runs < 100) return;
+  for (const auto& [policy, count] : by_policy.of) EXPECT_GT(count, 0u) << policy;
 }
 
 /// The slower GPU of a replica of two becomes the faster one within a block.
 TEST(Rest, ChangesNoDecisionIfAnotherGpuOfAReplicaBecomesTheSlowest) {
-  EXPECT_GT(expect_same_decisions(500'798, "0 s"), 8u);
+  const LoadedScenario loaded = small_scenario(
+      2, 1, 8,
+      "faults: [{at_step: 32, rank: 4, ramp: {slow: 1.505, steps: 4}}, "
+      "{at_step: 63, rank: 3, slow: 2.304, until_step: 84}, "
+      "{at_time: 6208 ms, gpus: 61%, rate: 0.312, for: 2987 ms}]\n",
+      {"run.steps=130", "cluster.nodes=3",
+       "policies=[{name: predictive-rebalance, parameters: {tick: 5 ms}}, {name: collective-table, "
+       "parameters: {rules: [{kind: all-reduce, algorithm: ring, from_bytes: 1 MB}]}}, {name: "
+       "memory-aware, parameters: {warm_up_steps: 5}}, {name: cheapest-goodput, parameters: "
+       "{repair: 5 s}}, {name: power-budget, parameters: {limits: [{share: 60%, from: 2 s, until: "
+       "9 s}]}}, {name: prefetch, parameters: {steps: 2, late: 1%}}]",
+       "survival={on_loss: hold, warm: 1, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
+       "replacement: 100 ms}",
+       "checkpoints={folder: k, every: 12, stall: 20 ms, write: 40 ms}", "run.seed=938"});
+  const BothWays ways = expect_same_decisions_and_time(loaded, "another GPU is the slowest");
+  EXPECT_GT(ways.full.decisions.size(), 8u);
+}
+
+/// A rank that waits for data between two micro-batches has done whole micro-batches up to a
+/// rounding, which differs between both ways.
+TEST(Rest, ChangesNoDecisionOfRanksThatWaitBetweenMicroBatches) {
+  const LoadedScenario loaded = small_scenario(
+      2, 1, 4, "faults: [{at_step: 17, rank: 5, ramp: {slow: 2.087, steps: 33}}]\n",
+      {"run.steps=173", "policies=[{name: predictive-rebalance}]", "noise.sample_cv=0.0166",
+       "job.input={read: 5 ms, workers: 1, prefetch: 0}", "run.seed=476"});
+  const BothWays ways = expect_same_decisions_and_time(loaded, "ranks wait for data");
+  EXPECT_GT(ways.full.decisions.size(), 3u);
+}
+
+/// The inner replicas of a tree send and receive more gradients than the outer ones, so that their
+/// activations take longer.
+TEST(Rest, ChangesNoDecisionIfReplicasOfAPipelineMeetUnequalTraffic) {
+  const LoadedScenario loaded = small_scenario(
+      1, 2, 4, "faults: [{at_step: 20, rank: 1, slow: 1.5, until_step: 80}]\n",
+      {"run.steps=120",
+       "policies=[{name: predictive-rebalance, parameters: {tick: 5 ms}}, {name: collective-table, "
+       "parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}]",
+       "noise.sample_cv=0.007", "noise.compute_cv=0.007", "run.seed=764"});
+  const BothWays ways = expect_same_decisions_and_time(loaded, "unequal traffic");
+  EXPECT_GT(ways.full.decisions.size(), 2u);
 }
 
 // ---- queue policies -------------------------------------------------------------------------

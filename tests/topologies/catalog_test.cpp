@@ -17,11 +17,12 @@ TEST(Catalog, HasThePromisedModels) {
                              "H800", "H200", "B200", "B300", "GB200", "GB300", "MI300X",
                              "MI325X", "MI350X", "MI355X", "TPU-v5e", "TPU-v5p", "TPU-v6e",
                              "TPU-7x", "V100-16GB", "V100-32GB"}));
-  EXPECT_EQ(preset_names(),
-            (std::vector<std::string>{"dgx-a100", "dgx-a100-40gb", "a100-40gb-roce",
-                                      "a100-80gb-roce", "a100-80gb-roce-4x100", "jean-zay-a100",
-                                      "dgx-h100", "h100-96gb-grand-teton", "hgx-h800", "dgx-h200",
-                                      "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72"}));
+  EXPECT_EQ(
+      preset_names(),
+      (std::vector<std::string>{
+          "dgx-a100", "dgx-a100-40gb", "a100-40gb-roce", "a100-80gb-roce", "a100-80gb-roce-4x100",
+          "jean-zay-a100", "dgx-h100", "h100-96gb-grand-teton", "hgx-h800", "dgx-h200", "dgx-b200",
+          "dgx-b300", "gb200-nvl72", "gb300-nvl72", "tpu-v5e-pod", "tpu-v5p-pod", "tpu-v6e-pod"}));
 }
 
 // Dense tensor rates double with each halving of the number format, on every model that has it.
@@ -64,12 +65,17 @@ TEST(Catalog, EveryPresetBuildsAndIsNonBlocking) {
   for (const std::string& name : preset_names()) {
     Topology topology;
     topology.set_preset(name);
-    topology.set_nodes(100);
+    const bool is_pod = name.starts_with("tpu-");
+    topology.set_nodes(!is_pod ? 100 : name == "tpu-v5p-pod" ? 6144 : 256);
     resolve(topology, SourceMap());
     const Cluster cluster = build_cluster(topology, SourceMap());
     EXPECT_GT(cluster.price().per_gpu.value, 0) << name;
     const auto& shape = cluster.shape();
     if (shape.fabric == FabricKind::flat) continue;  // cannot block
+    if (is_pod) {
+      EXPECT_EQ(shape.fabric, FabricKind::torus) << name;
+      continue;
+    }
     EXPECT_GE(shape.spines * shape.spine_link_bandwidth.value,
               shape.nodes_per_unit * shape.nic_bandwidth.value)
         << name;

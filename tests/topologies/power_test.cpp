@@ -67,5 +67,32 @@ TEST(Power, ANodeOfEightH100DrawsWhatWasMeasuredAtMost) {
   EXPECT_NEAR(node / 8400, 1, 0.08);
 }
 
+/// 8.4 kW x 80% less 2.8 kW and 0.6 kW leave 3.32 kW above idle, of 625 W for each GPU.
+TEST(Power, ALimitIsANumberOfWorkingGpusOrTheirClock) {
+  const Cluster cluster = build("preset: dgx-h100\nnodes: 1\nprice: {pue: 1.5}\n");
+  const WorkingPower power(cluster);
+  const Watts site = full_power(cluster) * 0.8;
+  EXPECT_DOUBLE_EQ(power.total_power(8).value, full_power(cluster).value);
+  EXPECT_DOUBLE_EQ(power.total_power(0).value, 1.5 * 3400);
+  EXPECT_EQ(power.gpus_within(site), 5u);
+  EXPECT_EQ(power.gpus_within(site, 0.5), 8u) << "not more than there are";
+  EXPECT_EQ(power.gpus_within(full_power(cluster)), 8u);
+  EXPECT_EQ(power.gpus_within({1.5 * 3400}), 0u);
+  EXPECT_EQ(power.gpus_within({100}), 0u);
+  for (const double gpus : {5.0, 6.0, 7.0, 8.0}) {
+    const double clock = power.shared_clock(gpus, site);
+    EXPECT_EQ(clock == 1, gpus == 5) << gpus;
+    if (gpus == 5) continue;
+    EXPECT_NEAR(power.total_power(gpus, clock).value, site.value, 1e-6) << gpus;
+  }
+  EXPECT_EQ(power.shared_clock(3, {100}), 0);
+  EXPECT_EQ(power.shared_clock(0, site), 1);
+  // A limit that is exactly that of a number of GPUs leaves power for this number.
+  for (std::uint32_t gpus = 0; gpus <= 8; ++gpus) {
+    EXPECT_EQ(power.gpus_within(power.total_power(gpus)), gpus);
+  }
+  EXPECT_FALSE(WorkingPower().is_known());
+}
+
 }  // namespace
 }  // namespace orrery

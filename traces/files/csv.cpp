@@ -124,11 +124,9 @@ void CsvReader::skip_blanks() {
 std::string_view CsvReader::take_field() {
   if (mark_ == Separator::comma && at_ < text_.size() && text_[at_] == '"') return take_quoted();
   const std::size_t begin = at_;
-  const std::string_view ends = mark_ == Separator::comma ? ",\n"
-                                : mark_ == Separator::bar ? "|\n"
-                                : mark_ == Separator::tab ? "\t\n"
-                                                          : " \t\r\n";
-  at_ = std::min(text_.find_first_of(ends, begin), text_.size());
+  const std::array<char, 4> ends{static_cast<char>(mark_), '\n', '\t', '\r'};
+  const std::size_t marks = mark_ == Separator::blanks ? ends.size() : 2;
+  at_ = std::min(text_.find_first_of(ends.data(), begin, marks), text_.size());
   std::string_view field = text_.substr(begin, at_ - begin);
   const bool row_ends = at_ == text_.size() || text_[at_] == '\n';
   if (row_ends && field.ends_with('\r')) field.remove_suffix(1);

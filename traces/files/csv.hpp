@@ -40,8 +40,8 @@ class PackedFileReader {
 /// not known: for a missing file, or one of less than 4 bytes.
 std::uint64_t unpacked_size(const std::string& path);
 
-/// Separators between fields. `blanks`: one or more blanks between fields, and any number before
-/// the first.
+/// Separators between fields; Separator{';'} is any other character. `blanks`: one or more blanks
+/// between fields, and any number before the first.
 enum class Separator : char { comma = ',', bar = '|', tab = '\t', blanks = ' ' };
 
 /// Reader of the rows of a table.

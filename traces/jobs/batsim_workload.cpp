@@ -21,7 +21,7 @@ constexpr double kMostGpus = 1 << 20;
 /// Batsim refuses a delay of 0; reading cuts this one off to 0 again.
 constexpr const char* kShortestDelay = "0.001";
 
-constexpr std::string_view kDelay = "delay";
+constexpr std::string_view kDelay = "delay", kDelayOfBatsim5 = "DelayProfile";
 
 /// Profile of a workload.
 struct Profile {
@@ -108,7 +108,8 @@ void add_duration(const std::map<std::string, Profile>& profiles, const std::str
     read.entry.problem = fmt::format("there is no profile '{}'", shown(read.profile));
     return;
   }
-  if (found->second.type != kDelay) refuse_type(path, text, read, found->second);
+  const std::string& type = found->second.type;
+  if (type != kDelay && type != kDelayOfBatsim5) refuse_type(path, text, read, found->second);
   if (found->second.delay_s < 0) {
     read.entry.problem =
         fmt::format("profile '{}' needs a delay (seconds, up to 100 years)", shown(read.profile));

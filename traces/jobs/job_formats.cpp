@@ -327,7 +327,7 @@ std::int64_t slurm_limit(const LogRow& row) {
 
 std::optional<TraceJob> sacct(const LogRow& row) {
   TraceJob job;
-  job.id = row.string("JobID");
+  job.id = row.string(row.has("JobID") ? "JobID" : "JobIDRaw");
   if (job.id.view().find('.') != std::string_view::npos) return {};  // a step of a job
   refuse_cut_off(row);
   const auto start = row.instant("Start"), end = row.instant("End");
@@ -383,8 +383,6 @@ constexpr std::string_view kSiaOrigin =
 
 constexpr std::array kFormats{
     JobFormat{JobLogFormat::slurm_sacct, Separator::bar, "JobID Submit Start End", true, sacct,
-              kSacctNote, {}, slurm_kinds},
-    JobFormat{JobLogFormat::slurm_sacct, Separator::comma, "JobID Submit Start End", true, sacct,
               kSacctNote, {}, slurm_kinds},
     JobFormat{JobLogFormat::philly_csv, Separator::comma, "timestamp duration num_gpus cluster",
               true, philly,

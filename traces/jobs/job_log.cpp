@@ -24,6 +24,7 @@
 #include "traces/jobs/kubernetes_json.hpp"
 #include "traces/jobs/log_time.hpp"
 #include "traces/jobs/philly_json.hpp"
+#include "traces/jobs/sacct_table.hpp"
 
 namespace orrery {
 namespace {
@@ -56,6 +57,10 @@ constexpr std::array kJsonFormats{
     JsonFormat{JobLogFormat::kubernetes,
                "If a workload was admitted several times, only the last time is known.",
                is_kubernetes, read_kubernetes_json},
+    JsonFormat{JobLogFormat::slurm_sacct, {}, is_slurm_json,
+               [](const std::string& path, std::string_view text, const auto&) {
+                 refuse_slurm_json(path, text);
+               }},
     JsonFormat{JobLogFormat::batsim,
                "A resource is taken as a GPU; a job ends at its walltime, which is the requested "
                "time; delays are cut off to seconds.",
@@ -136,7 +141,8 @@ class LogReader {
   LogReader(const std::string& path, std::string_view text, const JobLogOptions& options)
       : path_(path), text_(text), options_(options), kinds_(options.gpu_kind) {}
 
-  void read_table(const JobFormat& format);
+  /// `columns`: names of the columns; empty: the first line has them, or the format.
+  void read_table(const JobFormat& format, Separator mark, std::vector<std::string> columns);
   void read_json(const JsonFormat& format);
   JobLog finish(bool numbered);
 
@@ -184,23 +190,6 @@ bool names_gpus(std::string_view text) {
          text.find("gpu:") != std::string_view::npos;
 }
 
-/// Joins the fields of a row that has too many, because its lists of resources ("cpu=8,node=1")
-/// have commas too. The fields are parts of one text.
-void join_resources(std::vector<std::string_view>& fields, std::size_t columns) {
-  for (std::size_t i = 1; i < fields.size() && fields.size() > columns;) {
-    const std::string_view before = fields[i - 1], here = fields[i];
-    const bool list = before.find('=') != std::string_view::npos &&
-                      here.find('=') != std::string_view::npos &&
-                      before.data() + before.size() + 1 == here.data();
-    if (!list) {
-      ++i;
-      continue;
-    }
-    fields[i - 1] = std::string_view(before.data(), before.size() + 1 + here.size());
-    fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-}
-
 /// Counts the jobs with the id of an earlier job.
 void count_duplicates(JobLog& log) {
   std::vector<std::pair<std::string_view, std::size_t>> ids;
@@ -239,25 +228,33 @@ void check_dependencies(const std::string& path, JobLog& log) {
   }
 }
 
-void LogReader::read_table(const JobFormat& format) {
+/// Returns the names of the columns: those of the first line that is not blank, or of the format.
+std::vector<std::string> columns_of(const JobFormat& format, CsvReader& reader) {
+  std::vector<std::string> columns;
+  if (format.header) {
+    std::vector<std::string_view> fields;
+    while (reader.next_row(fields) && reader.is_blank()) {}
+    return {fields.begin(), fields.end()};
+  }
+  std::string_view names = format.told_by;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    columns.emplace_back(names.substr(0, end));
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return columns;
+}
+
+void LogReader::read_table(const JobFormat& format, Separator mark,
+                           std::vector<std::string> columns) {
   refuse_bad_text();
   log_.quality.set_format(std::string(name_of(format.name)));
   if (!format.note.empty()) log_.quality.add_notes(std::string(format.note));
-  CsvReader reader(path_, text_, format.mark);
+  CsvReader reader(path_, text_, mark);
   std::vector<std::string_view> fields;
-  std::vector<std::string> columns;
-  if (format.header) {
-    reader.next_row(fields);
-    columns.assign(fields.begin(), fields.end());
-  } else {
-    std::string_view names = format.told_by;
-    while (!names.empty()) {
-      const std::size_t end = std::min(names.find(' '), names.size());
-      columns.emplace_back(names.substr(0, end));
-      names.remove_prefix(std::min(end + 1, names.size()));
-    }
-  }
+  if (columns.empty()) columns = columns_of(format, reader);
   const bool slurm = format.name == JobLogFormat::slurm_sacct;
+  if (slurm && !columns.empty() && columns.back().empty()) columns.pop_back();  // sacct -p
   const std::uint32_t node_gpus = slurm && !names_gpus(text_) ? options_.gpus_per_node : 0;
   if (node_gpus > 0) {
     log_.quality.add_notes(
@@ -271,10 +268,18 @@ void LogReader::read_table(const JobFormat& format) {
         format.name == JobLogFormat::swf && !fields.empty() && fields[0].starts_with(';');
     if (reader.is_blank() || remark || (fields.size() == 1 && fields[0].empty())) continue;
     ++rows;
-    if (slurm && format.mark == Separator::comma) join_resources(fields, columns.size());
+    if (slurm) join_sacct_fields(fields, columns.size(), mark);
     if (fields.size() != columns.size()) {
-      reader.fail_row(fmt::format("this line has {} fields, the others have {}", fields.size(),
-                                  columns.size()));
+      // Fewer fields are a file that was cut short, unless empty values leave no trace.
+      const bool is_row_broken =
+          slurm && (fields.size() > columns.size() || mark == Separator::blanks);
+      if (!is_row_broken || options_.strict) {
+        reader.fail_row(fmt::format("this line has {} fields, the others have {}", fields.size(),
+                                    columns.size()));
+      }
+      reject(reader.line(), std::string(fields[0]),
+             field_count_problem(fields.size(), columns.size(), mark));
+      continue;
     }
     const LogRow row(reader, columns, fields, node_gpus);
     try {
@@ -361,14 +366,35 @@ std::vector<std::string> first_fields(const std::string& path, std::string_view 
   return {fields.begin(), fields.end()};
 }
 
-const JobFormat* format_of(const std::string& path, std::string_view text) {
+/// Format of a table and its separator.
+struct TableFormat {
+  const JobFormat* format = nullptr;
+  Separator mark = Separator::comma;
+};
+
+/// Returns the format of a table; nothing for a table of no format. A table of sacct is recognised
+/// first, because its separator may be that of another format.
+std::optional<TableFormat> table_format_of(const std::string& path, std::string_view text) {
+  if (const auto mark = sacct_separator(text)) {
+    std::vector<std::string> fields = first_fields(path, text, *mark);
+    std::replace(fields.begin(), fields.end(), std::string("JobIDRaw"), std::string("JobID"));
+    const JobFormat* const found = format_with(fields, Separator::bar, true);
+    if (found == nullptr) return {};
+    return TableFormat{found, *mark};
+  }
+  if (is_sacct_row(text)) return {};
   for (const Separator mark : {Separator::bar, Separator::tab, Separator::blanks}) {
     const std::vector<std::string> fields = first_fields(path, text, mark);
     for (const bool header : {true, false}) {
-      if (const JobFormat* found = format_with(fields, mark, header)) return found;
+      if (const JobFormat* found = format_with(fields, mark, header)) {
+        return TableFormat{found, mark};
+      }
     }
   }
-  return format_with(first_fields(path, text, Separator::comma), Separator::comma, true);
+  const JobFormat* const found =
+      format_with(first_fields(path, text, Separator::comma), Separator::comma, true);
+  if (found == nullptr) return {};
+  return TableFormat{found, Separator::comma};
 }
 
 bool is_json(std::string_view text) {
@@ -379,65 +405,6 @@ bool is_json(std::string_view text) {
 const JsonFormat& json_format_of(std::string_view text) {
   return *std::find_if(kJsonFormats.begin(), kJsonFormats.end(),
                        [text](const JsonFormat& each) { return each.is_one(text); });
-}
-
-constexpr std::string_view kSacct =
-    "sacct -aPX -S 2024-01-01 -o JobID,JobName,User,Partition,Submit,Start,End,AllocTRES,NNodes,"
-    "TimelimitRaw";
-
-/// Returns the table of sacct without -P, which has columns of fixed width above a line of dashes,
-/// with bars between its columns; nothing for another text.
-std::optional<std::string> with_bars(std::string_view text) {
-  const std::size_t first = text.find('\n');
-  if (first == std::string_view::npos) return {};
-  const std::string_view second =
-      text.substr(first + 1, text.find_first_of("\r\n", first + 1) - first - 1);
-  const bool dashes =
-      second.starts_with("---") && second.find_first_not_of("- ") == std::string_view::npos;
-  if (!dashes || text.substr(0, first).find("JobID") == std::string_view::npos) return {};
-  std::string table;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    for (std::size_t at = 0; at < second.size() && line.find_first_not_of("- \r") < line.size();) {
-      const std::size_t stop = std::min(second.find(' ', at), second.size());
-      std::string_view field = at < line.size() ? line.substr(at, stop - at) : std::string_view();
-      field = field.substr(std::min(field.find_first_not_of(' '), field.size()));
-      field = field.substr(0, field.find_last_not_of(" \r") + 1);
-      if (at > 0) table += '|';
-      table += field;
-      at = std::max(stop + 1, std::min(second.find('-', stop), second.size()));
-    }
-    table += '\n';
-    begin = end + 1;
-  }
-  return table;
-}
-
-/// Throws bad_input for a log of sacct that lacks a column or the header.
-void refuse_sacct(const std::string& path, std::string_view text) {
-  const auto refuse = [&](const std::string& found) {
-    throw Error(place_in(text, path, 1, 1),
-                fmt::format("expected the output of Slurm's sacct with the columns JobID, Submit, "
-                            "Start and End, {}; write the log with: {}",
-                            found, kSacct));
-  };
-  for (const Separator mark : {Separator::bar, Separator::comma, Separator::blanks}) {
-    const std::vector<std::string> fields = first_fields(path, text, mark);
-    const auto has = [&fields](std::string_view name) {
-      return std::find(fields.begin(), fields.end(), name) != fields.end();
-    };
-    if (has("JobID")) {
-      for (const char* const name : {"Submit", "Start", "End"}) {
-        if (!has(name)) refuse(fmt::format("found no '{}'", name));
-      }
-      refuse("found columns without a separator (sacct without -P)");
-    }
-    const auto times = std::count_if(fields.begin(), fields.end(), [](const std::string& field) {
-      return field.size() == 19 && field[10] == 'T' && parse_instant(field).has_value();
-    });
-    if (times >= 2) refuse("found a row without a header (sacct -n)");
-  }
 }
 
 /// Returns true if the fields look like the names of columns.
@@ -565,27 +532,47 @@ bool begins_canonical(std::string_view text) {
          is_canonical({}, line);
 }
 
+/// Reads a log of sacct without the names of its columns, which the options have.
+JobLog parse_named_columns(const std::string& path, std::string_view text,
+                           const JobLogOptions& options) {
+  const std::vector<std::string> columns = sacct_columns(options.columns);
+  const Separator mark = separator_for(path, text, columns);
+  const auto formats = job_formats();
+  const auto format = std::find_if(formats.begin(), formats.end(), [](const JobFormat& each) {
+    return each.name == JobLogFormat::slurm_sacct;
+  });
+  LogReader reader(path, text, options);
+  reader.read_table(*format, mark, columns);
+  return reader.finish(false);
+}
+
 }  // namespace
 
 JobLog parse_job_log(const std::string& path, std::string_view text, const JobLogOptions& options) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (is_json(text)) {
+    if (!options.columns.empty()) {
+      throw Error(place_in(text, path, 1, 1),
+                  "--columns: expected a table of sacct without a header, found JSON; leave the "
+                  "option out");
+    }
     LogReader reader(path, text, options);
     reader.read_json(json_format_of(text));
     return reader.finish(false);
   }
+  if (!options.columns.empty()) return parse_named_columns(path, text, options);
   if (is_canonical(path, text)) return canonical(path, parse_job_trace(path, text), options);
   if (const auto table = with_bars(text)) return parse_job_log(path, *table, options);
-  const JobFormat* const format = format_of(path, text);
-  if (format == nullptr) refuse_format(path, text);
+  const std::optional<TableFormat> table = table_format_of(path, text);
+  if (!table) refuse_format(path, text);
   LogReader reader(path, text, options);
-  reader.read_table(*format);
-  const bool has_ids = format->name != JobLogFormat::philly_csv &&
-                       format->name != JobLogFormat::gavel &&
-                       format->name != JobLogFormat::shockwave;
+  reader.read_table(*table->format, table->mark, {});
+  const JobLogFormat name = table->format->name;
+  const bool has_ids = name != JobLogFormat::philly_csv && name != JobLogFormat::gavel &&
+                       name != JobLogFormat::shockwave;
   JobLog log = reader.finish(!has_ids);
-  if (format->name == JobLogFormat::gavel) take_throughputs(path, options, log);
+  if (name == JobLogFormat::gavel) take_throughputs(path, options, log);
   return log;
 }
 
@@ -595,7 +582,7 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
   bool more = file.more(text);
   // The canonical form is read piece by piece, without the whole text in memory.
   const bool again = is_file(path);
-  if (again && !is_json(text) && begins_canonical(text)) {
+  if (again && options.columns.empty() && !is_json(text) && begins_canonical(text)) {
     return canonical(path, load_job_trace(path), options);
   }
   while (more) more = file.more(text);

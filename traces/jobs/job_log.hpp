@@ -3,7 +3,8 @@
 //
 // A file that contradicts its format (truncated, broken text, an impossibly large number) is
 // refused with its place. A row with an impossible value is rejected: the row is left out and
-// counted, with its line and the reason; `strict` refuses the file instead. Rows of jobs without
+// counted, with its line and the reason, as is a row of sacct whose values contain the separator;
+// `strict` refuses the file instead. Rows of jobs without
 // GPUs, and of jobs that never ran or have not ended, are skipped and counted. The canonical form
 // is always read strictly.
 #pragma once
@@ -38,13 +39,17 @@ struct JobLogOptions {
   /// Kind of GPU, as the log names it: rows of jobs that must have another kind are skipped; empty:
   /// none is.
   std::string gpu_kind = {};
+  /// Names of all columns between commas, for a log of sacct without a header; empty: the log has
+  /// them.
+  std::string columns = {};
   /// GPUs of each node, for a log of sacct that names nodes but no GPUs; 0: not known.
   std::uint32_t gpus_per_node = 0;
 };
 
 /// Returns the jobs of a file, gzip too. Throws bad_input with file:line:column for an invalid
-/// file, an unknown format, a log without jobs, or a trace of Gavel without throughputs. The jobs
-/// of Gavel without a throughput are rejected, so that no job may be left.
+/// file, an unknown format, a log without jobs, columns that do not match the log, or a trace of
+/// Gavel without throughputs. The jobs of Gavel without a throughput are rejected, so that no job
+/// may be left.
 JobLog load_job_log(const std::string& path, const JobLogOptions& options = {});
 /// Returns the jobs of a text; `path` is for messages. Throws as load_job_log() does.
 JobLog parse_job_log(const std::string& path, std::string_view text,

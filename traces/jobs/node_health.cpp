@@ -8,6 +8,7 @@
 #include "traces/files/csv.hpp"
 #include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/log_time.hpp"
+#include "traces/jobs/sacct_table.hpp"
 
 namespace orrery {
 namespace {
@@ -109,7 +110,9 @@ double NodeHealth::mean_hours(std::uint64_t of_nodes) const {
 std::optional<NodeHealth> node_health(const std::string& path, std::string_view text) {
   const std::string_view header_line = text.substr(0, text.find('\n'));
   if (header_line.find("NodeList") == std::string_view::npos) return {};
-  CsvReader reader(path, text, Separator::bar);
+  const std::optional<std::string> table = with_bars(text);
+  if (table) text = *table;
+  CsvReader reader(path, text, sacct_separator(text).value_or(Separator::bar));
   std::vector<std::string_view> row;
   if (!reader.next_row(row)) return {};
   const std::optional<Columns> columns = columns_of(row);

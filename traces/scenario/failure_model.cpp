@@ -100,10 +100,12 @@ enum Column {
   kLasts,
   kDetection,
   kRestart,
+  kReplacement,
   kColumns
 };
 constexpr std::string_view kNames[kColumns] = {
-    "time_s", "cause", "part", "index", "effect", "rate", "lasts_s", "detection_s", "restart_s"};
+    "time_s", "cause",   "part",        "index",     "effect",
+    "rate",   "lasts_s", "detection_s", "restart_s", "replacement_s"};
 /// Number of the columns that a trace must have.
 constexpr std::size_t kNeeded = kDetection;
 
@@ -169,6 +171,9 @@ class FailureTrace {
     }
     if (!text(kDetection).empty()) fault.set_detection(to_nanos(number(kDetection, 0, 9e9)));
     if (!text(kRestart).empty()) fault.set_restart(to_nanos(number(kRestart, 0, 9e9)));
+    if (!text(kReplacement).empty()) {
+      fault.set_replacement(to_nanos(number(kReplacement, 0, 9e9)));
+    }
     return fault;
   }
 
@@ -280,6 +285,7 @@ void add_duration_problems(const FailureKind& kind, const std::string& path,
       "node, rack or row";
   check("detection", kind.has_detection(), kind.detection(), ends_ranks, kRanks);
   check("restart", kind.has_restart(), kind.restart(), ends_ranks, kRanks);
+  check("replacement", kind.has_replacement(), kind.replacement(), ends_ranks, kRanks);
   check("corrupted", kind.has_corrupted(), kind.corrupted(), ends_ranks && !kind.has_stop(),
         "a kind that ends ranks at once: kill of a job, or down of a gpu, node, rack or row");
   check("repair", kind.has_repair(), kind.repair(), !is_of_job(kind) && !kind.has_lasts(),

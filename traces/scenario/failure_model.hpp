@@ -79,9 +79,9 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
 Scenario with_recorded_faults(Scenario scenario, const std::string& folder);
 
 /// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
-/// for messages. Faults of ranks have no end: their lasts_s is ignored. The columns detection_s and
-/// restart_s may be absent. Throws bad_input with the place of an invalid field, for a missing
-/// column and for an empty text.
+/// for messages. Faults of ranks have no end: their lasts_s is ignored. The columns detection_s,
+/// restart_s and replacement_s may be absent. Throws bad_input with the place of an invalid field,
+/// for a missing column and for an empty text.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

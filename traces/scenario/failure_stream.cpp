@@ -56,6 +56,7 @@ void FailureStream::add_source(const FailureKind& kind, std::size_t number, cons
                 .repair_rng = own.split_stream("repair"),
                 .detection_rng = own.split_stream("detection"),
                 .restart_rng = own.split_stream("restart"),
+                .replacement_rng = own.split_stream("replacement"),
                 .corruption_rng = own.split_stream("corruption")};
   if (source.has_memory()) {
     const double window = failures_.has_until() ? end_s_ : kWindow_s;
@@ -98,6 +99,7 @@ std::vector<Fault> FailureStream::pop_failure() {
     if (source.kind.has_notice()) fault.set_notice(source.kind.notice());
     if (failure.detection) fault.set_detection(*failure.detection);
     if (failure.restart) fault.set_restart(*failure.restart);
+    if (failure.replacement) fault.set_replacement(*failure.replacement);
     if (failure.corrupted) fault.set_corrupted(std::max<Nanos>(1, *failure.corrupted));
   }
   return faults;
@@ -211,6 +213,9 @@ FailureStream::Failure FailureStream::draw_failure(Source& source, double at_s,
     failure.detection = draw_duration(kind.detection(), source.detection_rng);
   }
   if (kind.has_restart()) failure.restart = draw_duration(kind.restart(), source.restart_rng);
+  if (kind.has_replacement()) {
+    failure.replacement = draw_duration(kind.replacement(), source.replacement_rng);
+  }
   if (kind.has_corrupted()) {
     failure.corrupted = draw_duration(kind.corrupted(), source.corruption_rng);
   }

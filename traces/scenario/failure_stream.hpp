@@ -46,7 +46,8 @@ class FailureStream {
     Nanos at = 0;
     std::uint32_t target = 0;  ///< part, or rank of the job
     Nanos lasts = 0;           ///< 0: for ever, or without a duration
-    std::optional<Nanos> detection = {}, restart = {};  ///< own times, if the kind has them
+    /// own times, if the kind has them
+    std::optional<Nanos> detection = {}, restart = {}, replacement = {};
     std::optional<Nanos> corrupted = {};  ///< time before, since which the state is corrupted
   };
   /// One kind of failures and the state of its random numbers.
@@ -59,7 +60,7 @@ class FailureStream {
     Rng rng;
     /// Each duration has its own numbers, so that a further one changes neither instants nor the
     /// other durations.
-    Rng repair_rng, detection_rng, restart_rng, corruption_rng;
+    Rng repair_rng, detection_rng, restart_rng, replacement_rng, corruption_rng;
     double next_s = 0;                 ///< instant of the next failure (without memory)
     std::vector<double> due_s = {};    ///< instant of the next failure of each part (memory)
     double window_s = 0, drawn_s = 0;  ///< length of a window, end of the last one (memory)

@@ -135,6 +135,7 @@ void FaultScript::add(const Fault& fault) const {
   }
   if (fault.has_detection()) entry.detection = fault.detection();
   if (fault.has_restart()) entry.restart = fault.restart();
+  if (fault.has_replacement()) entry.replacement = fault.replacement();
   if (fault.has_corrupted()) entry.corrupted = fault.corrupted();
   if (fault.has_stop() && end) entry.stop_end = end->at;
   add_targets(fault, entry);

@@ -159,6 +159,10 @@ class FaultScript {
   std::optional<Nanos> own_detection(std::uint32_t fault) const { return entry(fault).detection; }
   /// Returns the fault's own duration of a restart from a checkpoint; nothing if it has none.
   std::optional<Nanos> own_restart(std::uint32_t fault) const { return entry(fault).restart; }
+  /// Returns the fault's own time until its lost ranks are replaced; nothing if it has none.
+  std::optional<Nanos> own_replacement(std::uint32_t fault) const {
+    return entry(fault).replacement;
+  }
   /// Returns the time before the fault since which the training state is corrupted; nothing if the
   /// fault corrupts nothing.
   std::optional<Nanos> corrupted(std::uint32_t fault) const { return entry(fault).corrupted; }
@@ -185,9 +189,10 @@ class FaultScript {
     bool announced = false;            ///< true for a planned removal, also once it has begun
     double size = 1;                   ///< value of slow, link_slow or rate; top of a ramp
     std::uint64_t ramp_steps = 0;
-    std::optional<Nanos> detection, restart;  ///< own times, instead of those of `survival`
-    std::optional<Nanos> corrupted;           ///< time since which the state is corrupted
-    std::optional<Nanos> stop_end;            ///< end of a stop
+    /// own times, instead of those of `survival`
+    std::optional<Nanos> detection, restart, replacement;
+    std::optional<Nanos> corrupted;    ///< time since which the state is corrupted
+    std::optional<Nanos> stop_end;     ///< end of a stop
     FaultTarget target;                ///< the only target, unless the fault hits a share
     bool share = false;
     std::uint32_t first_target = 0, targets = 0;  ///< range in targets_ of a share

@@ -72,4 +72,26 @@ Nanos PowerSchedule::next_change(Nanos now) const {
   return next;
 }
 
+std::optional<Watts> PowerSchedule::lowest() const {
+  std::optional<Watts> lowest;
+  for (const Window& window : windows_) {
+    if (!lowest || window.limit < *lowest) lowest = window.limit;
+  }
+  return lowest;
+}
+
+Nanos PowerSchedule::settled_time(Nanos now, int rounds) const {
+  constexpr Nanos kFar = kNever / 4;  // keeps sums in range
+  Nanos settled = now, longest = 0;
+  for (const Window& window : windows_) {
+    settled = std::max(settled, window.from);
+    if (window.every < kFar) longest = std::max(longest, window.every);
+    if (window.every == kNever && window.length < kFar) {
+      settled = std::max(settled, window.from + window.length);
+    }
+  }
+  return rounds > 0 && longest > kFar / rounds ? kNever
+                                               : std::min(kFar, settled) + longest * rounds;
+}
+
 }  // namespace orrery

@@ -243,8 +243,9 @@ class CrossCheck {
                                "down of a gpu or node");
     }
     if (fault.has_kill() || fault.has_stop() || hardware) return;
-    for (const char* const key : {"detection", "restart"}) {
-      const bool has = key[0] == 'd' ? fault.has_detection() : fault.has_restart();
+    for (const auto& [key, has] :
+         {std::pair("detection", fault.has_detection()), std::pair("restart", fault.has_restart()),
+          std::pair("replacement", fault.has_replacement())}) {
       if (!has) continue;
       add(path + "." + key, fmt::format("expected '{}' of a fault that ends ranks: kill, stop, or "
                                         "down of a gpu or node",

@@ -30,8 +30,19 @@ constexpr std::uint32_t kUpdateBuckets = 1u << 20;
 constexpr std::uint32_t kLastBuckets = 1u << 19;
 /// First bucket of the passes that compute the gradients of the weights.
 constexpr std::uint32_t kWeightBuckets = 1u << 18;
-/// Largest collective of a gradient phase that carries norms, flags or counts.
-constexpr double kLeastExchange = 64 * 1024;
+/// Largest collective of a gradient phase that carries norms, flags or counts: in bytes, and as a
+/// share of the gradients.
+constexpr double kMostFlags = 64 * 1024, kFlagsShare = 0.01;
+
+/// Returns the bytes of the largest collective of the step that carries norms, flags or counts. A
+/// measured recording does not state its gradients: its largest collective stands for them.
+double most_flags(const RecordedStep& step) {
+  double gradients = step.gradient_bytes();
+  for (int i = 0; i < step.ops_size() && step.gradient_bytes() == 0; ++i) {
+    if (!step.ops(i).collective().empty()) gradients = std::max(gradients, step.ops(i).bytes());
+  }
+  return std::min(kMostFlags, kFlagsShare * gradients);
+}
 
 /// Returns `count` executions of a recorded kernel with `ratio` of its work.
 Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
@@ -79,6 +90,7 @@ class StepGraph::Replay {
         stage_(stage),
         recorded_ops_(ops_of(step_, stage)),
         micro_batches_(micro_batches),
+        most_flags_(most_flags(step_)),
         newest_(static_cast<std::size_t>(recorded_ops_.size())),
         ops_(graph, stage, micro_batches, 0, first_op) {}
 
@@ -113,7 +125,7 @@ class StepGraph::Replay {
   }
   bool exchanges(const RecordedOp& op) const {
     return collective_of(op) != RecordedCollective::all_gather &&
-           phase_of(op) != RecordedPhase::forward && op.bytes() > kLeastExchange;
+           phase_of(op) != RecordedPhase::forward && op.bytes() > most_flags_;
   }
 
   const StepGraph& graph_;
@@ -121,6 +133,7 @@ class StepGraph::Replay {
   const std::uint32_t stage_;
   const RecordedOps& recorded_ops_;
   const std::uint32_t micro_batches_;
+  const double most_flags_;  ///< bytes of the largest collective that carries no gradients
   /// Newest operation of the program for each recorded operation.
   std::vector<std::optional<ProgramWriter::Index>> newest_;
   ProgramWriter ops_;

@@ -62,7 +62,7 @@ struct Refusal {
     return "expected a code of single values, found power_sgd: a bucket of a program is no matrix";
   }
   std::string tier(Tier tier) const {
-    if (!features.has_state) return fmt::format("no snapshots: {}", kNoState);
+    if (!features.has_saves) return "no snapshots: " + features.no_saves;
     return is_in_memory(tier) ? "snapshots of a program are files: choose local_disk or storage"
                               : "";
   }
@@ -94,7 +94,7 @@ struct Refusal {
 
 Capabilities ProgramFeatures::capabilities() const {
   Capabilities all{Kinds<Action>::of<Assign>(), {}};
-  if (has_state) {
+  if (has_saves) {
     all.actions = all.actions | Kinds<Action>::of<Save>();
     all.settings = all.settings | Kinds<Setting>::of<CheckpointPlan>();
   }
@@ -112,8 +112,10 @@ Prefetch prefetch_of(const Fields& fields, std::size_t first) {
 
 ProgramFeatures features_of(const Fields& fields) {
   ProgramFeatures features;
-  features.has_state = !fields.at(2).empty();
-  features.is_whole = find_named<StateShare>(fields.at(2)) == StateShare::whole;
+  const auto state = find_named<StateShare>(fields.at(2));
+  features.has_state = state.has_value();
+  features.is_whole = state == StateShare::whole;
+  features.has_saves = !fields.at(2).empty();
   features.every = std::stoull(fields.at(3));
   features.share = static_cast<std::uint32_t>(std::stoul(fields.at(4)));
   features.no_shares = fields.at(5);
@@ -121,6 +123,7 @@ ProgramFeatures features_of(const Fields& fields) {
   features.prefetch = prefetch_of(fields, 7);
   features.most_prefetch = prefetch_of(fields, 9);
   features.no_prefetch = fields.at(11);
+  features.no_saves = fields.at(12);
   return features;
 }
 
@@ -128,6 +131,8 @@ ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures&
   ProgramFeatures both = a;
   both.has_state = a.has_state && b.has_state;
   both.is_whole = a.is_whole && b.is_whole;
+  both.has_saves = a.has_saves && b.has_saves;
+  if (both.no_saves.empty()) both.no_saves = b.no_saves;
   if (both.no_codes.empty()) both.no_codes = b.no_codes;
   both.most_prefetch = {std::min(a.most_prefetch.workers, b.most_prefetch.workers),
                         std::min(a.most_prefetch.depth, b.most_prefetch.depth)};
@@ -148,7 +153,7 @@ std::string missing_features(const ProgramFeatures& features, const Needs& needs
   std::vector<std::string> reasons;
   const auto settings = needs.settings - has.settings;
   const bool saves = (needs.actions - has.actions).has<Save>() || settings.has<CheckpointPlan>();
-  if (saves) reasons.push_back(fmt::format("snapshots: {}", kNoState));
+  if (saves) reasons.push_back("snapshots: " + features.no_saves);
   if (settings.has<Shares>()) reasons.push_back("shares: " + features.no_shares);
   if (settings.has<CodecRules>()) reasons.push_back("codes of gradients: " + features.no_codes);
   if (settings.has<Prefetch>()) reasons.push_back("readers of data: " + features.no_prefetch);
@@ -199,7 +204,7 @@ JobSpec program_job(const std::string& name, std::uint32_t ranks, const ProgramF
   spec.micro_batches = share * ranks;
   if (features.share > 0) spec.max_micro_batches = kMostShare * share;
   spec.can = features.capabilities().settings;
-  if (features.has_state) spec.settings = {CheckpointPlan{features.every, Tier::local_disk}};
+  if (features.has_saves) spec.settings = {CheckpointPlan{features.every, Tier::local_disk}};
   if (features.prefetch.workers > 0) {
     spec.settings.push_back(features.prefetch);
     spec.max_workers = std::max(features.most_prefetch.workers, features.prefetch.workers);

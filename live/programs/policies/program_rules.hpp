@@ -18,8 +18,10 @@ namespace orrery::live {
 struct ProgramFeatures {
   bool has_state = false;      ///< the program calls orrery.torch.state()
   bool is_whole = false;       ///< every rank has all of that state
+  bool has_saves = false;      ///< policies can set the steps of its snapshots or checkpoints
   std::uint64_t every = 0;     ///< steps between two snapshots, as the program says
   std::uint32_t share = 0;     ///< examples in a batch of one rank; 0: shares cannot be set
+  std::string no_saves = {};   ///< reason why they cannot
   std::string no_shares = {};  ///< reason why shares cannot be set
   std::string no_codes = {};   ///< reason why gradients cannot travel in codes; empty: they can
   Prefetch prefetch = {};      ///< readers of the training data; 0 workers: they cannot be set
@@ -32,8 +34,9 @@ struct ProgramFeatures {
 };
 
 /// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON WORKERS DEPTH
-/// WORKERS DEPTH REASON" of a rank; the reasons are no_shares, no_codes and no_prefetch, the second
-/// pair is most_prefetch. Throws std::exception if a number or a field is missing.
+/// WORKERS DEPTH REASON REASON" of a rank; the reasons are no_shares, no_codes, no_prefetch and
+/// no_saves, the second pair is most_prefetch. STATE is a StateShare, "own" for checkpoints of the
+/// program's own trainer, or empty. Throws std::exception if a number or a field is missing.
 ProgramFeatures features_of(const Fields& fields);
 /// Returns the readers in two fields of a message, workers and depth, from field `first` on. Throws
 /// as features_of().

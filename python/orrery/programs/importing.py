@@ -13,7 +13,7 @@ def on_import_of_torch(
     refuse: Callable[[str], None],
     prepare: Callable[[str], None] = lambda folder: None,
 ) -> None:
-    """Calls `install` after the program's first import of torch.
+    """Calls `install` after the program's first import of torch; now if torch is imported already.
 
     `prepare` is called before it with the folder of torch. An exception of one of them, for example
     because another version of PyTorch lacks a part, becomes the reason with which `refuse` is
@@ -26,6 +26,11 @@ def on_import_of_torch(
         except Exception as error:
             refuse(f"{type(error).__name__}: {error}")
 
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        call_or_refuse(lambda: prepare(os.path.dirname(str(torch.__file__))))
+        call_or_refuse(install)
+        return
     sys.meta_path.insert(
         0,
         _Finder(

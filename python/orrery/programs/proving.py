@@ -136,8 +136,8 @@ def _leave_out_dropout() -> None:
 
 
 def install(attachment: Any) -> Trial:
-    """Return the trial of this process, whose hook comes before each optimizer step."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    """Return the trial of this process, which is called in each optimizer step."""
+    from .updates import call_before_updates
 
     made = Trial(attachment)
     _leave_out_dropout()
@@ -149,9 +149,9 @@ def install(attachment: Any) -> Trial:
 
     DistributedDataParallel.forward = noted_forward
 
-    def before_update(*arguments: Any) -> None:
+    def before_update(optimizer: Any) -> None:
         if attachment.is_here():
-            made.before_update(*arguments)
+            made.before_update(optimizer)
 
-    register_optimizer_step_pre_hook(before_update)
+    call_before_updates(before_update)
     return made

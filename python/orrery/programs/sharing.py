@@ -172,6 +172,8 @@ def problem_of_model(model: Any) -> str:
 class SharedBatches:
     """Batches of one pass over a DistributedSampler, dealt by shares.
 
+    Batches that are fetched without gradients, for a validation, stay equal.
+
     Parameters
     ----------
     batches : iterator
@@ -199,7 +201,7 @@ class SharedBatches:
         rank = self._dealer.rank
         shares = self._attachment.steering.sharing.shares_of(full)
         weight = 1.0
-        if rank in shares and own == full:
+        if rank in shares and own == full and torch.is_grad_enabled():
             pool = self._dealer.step_pool(number)
             if len(pool) == sum(shares.values()):
                 batch = shared_part(pool, shares, rank)
@@ -227,7 +229,7 @@ def install(attachment: Any) -> None:
     def noting_fetch(self: Any) -> Any:
         item = fetch(self)
         batches = getattr(self, "_sampler_iter", None)
-        if isinstance(batches, SharedBatches):
+        if isinstance(batches, SharedBatches) and torch.is_grad_enabled():
             sharing.note_batch(*batches.newest, has_workers=self._num_workers > 0)
         return item
 

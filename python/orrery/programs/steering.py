@@ -7,6 +7,8 @@ step. The first optimizer step of each rank waits until the policies have starte
 import time
 from typing import Any, Optional
 
+from .own_saves import follow_trainer
+
 
 class Steering:
     """Steps of this rank, and the plans that hold for them.
@@ -35,6 +37,7 @@ class Steering:
         self.prefetching = Prefetching()
         self._attachment = attachment
         self._training: Any = None
+        self._own_saves: Any = None
         self._has_begun = False
         self._saves = False
         self._begin_s = time.monotonic()
@@ -73,6 +76,8 @@ class Steering:
         if module is None or not self._has_begun:
             return
         steps = attachment.steps if training is None else training.step
+        if self._own_saves is not None:
+            self._own_saves.plan_step(steps, self.every, self.drain_save())
         workers, depth = self.prefetching.in_force
         plans = module.end_step(
             *(steps, self.sharing.batch or 1, attachment.input_s, workers, depth, training is None)
@@ -98,12 +103,16 @@ class Steering:
         self._attachment.send_fields(kind, str(self.step), str(stalled_s))
 
     def _announce(self, module: Any) -> None:
-        state, every = "", 0
+        state, every, no_saves = "", 0, ""
         if self._training is not None:
             state, every = self._training.kind, self._training.every
+        else:
+            self._own_saves, no_saves = follow_trainer(self.report_save)
+            if self._own_saves is not None:
+                state, every = "own", self._own_saves.every
         no_codes = self._attachment.buckets.problem()
         readers = self.prefetching.facts()
-        fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers]
+        fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers, no_saves]
         module.send_fields(["ready", *map(str, fields)])
         module.start_measuring()
         module.wait_until_begun()
@@ -127,10 +136,9 @@ class Steering:
 
 
 def install(attachment: Any) -> Steering:
-    """Return the steering of this process, whose hook comes before each optimizer step."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    """Return the steering of this process, which is called in each optimizer step."""
+    from .updates import call_before_updates
 
     made = Steering(attachment)
-
-    register_optimizer_step_pre_hook(made.before_update)
+    call_before_updates(made.before_update)
     return made

@@ -205,6 +205,31 @@ def check_arguments(parts: "dict[str, Any]", every: int, keep: int) -> None:
         )
 
 
+def state_tier(has_folder: bool) -> None:
+    """Writes the tier of a program of several ranks that `orrery run` has not attached: one line.
+
+    Parameters
+    ----------
+    has_folder : bool
+        Whether snapshots are written.
+    """
+    rank, size = rank_and_size()
+    if rank != 0 or size == 1:
+        return
+    if not has_folder:
+        sys.stderr.write("orrery: no tier: outside `orrery run`, snapshots need folder=PATH\n")
+    elif "TORCHELASTIC_RUN_ID" in os.environ:
+        sys.stderr.write(
+            "orrery: tier T1 only, because torchrun ends all workers when one is lost: with "
+            "--max-restarts they start again from the newest snapshot\n"
+        )
+    else:
+        sys.stderr.write(
+            "orrery: tier T1 only, because the program runs outside `orrery run`: start all ranks "
+            "again to resume from the newest snapshot\n"
+        )
+
+
 def begin_training(
     parts: "dict[str, Any]",
     every: int,
@@ -218,6 +243,8 @@ def begin_training(
     if folder is None and attachment is not None:
         folder = attachment.snapshot_folder
     snapshots = None if folder is None else SnapshotFolder(folder, keep)
+    if attachment is None:
+        state_tier(snapshots is not None)
     made = TrainingState(parts, every, snapshots, attachment)
     if attachment is None or not attachment.replaces:
         made.load_newest_snapshot()

@@ -10,6 +10,7 @@ import ast
 import ctypes
 import gc
 import importlib
+import json
 import os
 import signal
 import socket
@@ -168,6 +169,8 @@ def _become_rank(connection: socket.socket, channel: int, middle: int, run: int)
     for each in read_fields(connection):
         name, _, value = each.partition("=")
         os.environ[name] = value
+    if json.loads(os.environ["ORRERY_RUN"])["outlives_run"]:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()  # the random module does so by itself

@@ -27,7 +27,7 @@ class Calendar {
     items_[free_.back()] = std::move(what);
     entries_.push_back({at, next_number_++, free_.back()});
     free_.pop_back();
-    std::push_heap(entries_.begin(), entries_.end(), later);
+    std::push_heap(entries_.begin(), entries_.end(), Later());
   }
   /// Returns true if no item is pending.
   bool empty() const { return entries_.empty(); }
@@ -37,7 +37,7 @@ class Calendar {
   }
   /// Removes the earliest item and returns the item. Call only if the queue is not empty.
   What pop_entry() {
-    std::pop_heap(entries_.begin(), entries_.end(), later);
+    std::pop_heap(entries_.begin(), entries_.end(), Later());
     const std::uint32_t slot = entries_.back().slot;
     entries_.pop_back();
     free_.push_back(slot);
@@ -57,10 +57,13 @@ class Calendar {
     std::uint64_t number;
     std::uint32_t slot;
   };
-  /// Returns true if entry `a` leaves the queue after entry `b`.
-  static bool later(const Entry& a, const Entry& b) {
-    return a.at != b.at ? a.at > b.at : a.number > b.number;
-  }
+  /// Order of the heap: true if entry `a` leaves the queue after entry `b`. A type, not a function,
+  /// so that the comparisons are compiled into the heap's loops.
+  struct Later {
+    bool operator()(const Entry& a, const Entry& b) const {
+      return a.at != b.at ? a.at > b.at : a.number > b.number;
+    }
+  };
   std::vector<Entry> entries_;       ///< heap
   std::vector<What> items_;          ///< items by slot; the heap moves none
   std::vector<std::uint32_t> free_;  ///< slots without an item

@@ -77,6 +77,8 @@ class Engine {
   /// Returns the number of activities and timers that ended or failed since the engine was created;
   /// cancelled ones do not count.
   virtual std::uint64_t events() const = 0;
+  /// Returns true if flows that meet on a link slow each other.
+  virtual bool shares_links() const { return true; }
 
  protected:
   Engine() = default;

@@ -42,6 +42,7 @@ class FreeEngine : public Engine {
   void run() override;
   void cancel_all() override;
   std::uint64_t events() const override { return events_; }
+  bool shares_links() const override { return false; }
 
  private:
   static constexpr std::uint32_t kNoHost = std::numeric_limits<std::uint32_t>::max();

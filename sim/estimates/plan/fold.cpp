@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "sim/estimates/plan/plan_base.hpp"
@@ -16,7 +17,11 @@ struct ReplicaKey {
   std::int64_t apart = -1;  ///< the replica itself if it must be a class of its own, else -1
   std::vector<std::pair<std::uint32_t, double>> slow;  ///< (stage, factor)
   std::vector<std::pair<std::uint32_t, double>> nics;  ///< (rank in replica, factor)
+  /// Largest factors of links between stages, by pair of stages, direction and kind of link.
+  std::map<std::tuple<std::uint32_t, bool, LinkKind>, double> paths = {};
+  std::set<std::uint32_t> pinned = {};  ///< links between its stages that change during the step
   std::uint32_t shape = 0;                             ///< shape of its paths between stages
+  std::uint32_t traffic = 0;                           ///< traffic on these paths
   friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
 };
 
@@ -27,17 +32,19 @@ class Folder {
  public:
   explicit Folder(const PlanRequest& request) : in_(request), graph_(request.graph) {
     for (const RankId rank : in_.apart) apart_.insert(graph_.position(rank).replica);
+    for (const LinkId link : in_.pinned) pinned_.insert(link.value);
     if (in_.base == nullptr) own_shapes_ = replica_shapes(in_.cluster, graph_, in_.placement);
     find_slow();
   }
 
-  Folding make() {
+  Folding make(const std::vector<std::uint32_t>& traffic) {
     const std::vector<std::uint32_t>& shapes = in_.base ? in_.base->shapes() : own_shapes_;
     std::map<ReplicaKey, std::uint32_t> seen;
     ReplicaKey last;
     for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
       ReplicaKey key = key_of(replica);
       key.shape = shapes[replica];
+      if (!traffic.empty()) key.traffic = traffic[replica];
       if (replica > 0 && key == last) {
         class_of_.push_back(class_of_.back());
         continue;
@@ -64,13 +71,14 @@ class Folder {
     return in_.placement[graph_.rank(replica, stage, member).value];
   }
   ReplicaKey key_of(std::uint32_t replica) const;
+  void add_paths(std::uint32_t replica, ReplicaKey& key) const;
   void find_slow();
   void refine();
   Groups groups(Communicator which) const;
 
   const PlanRequest& in_;
   const StepGraph& graph_;
-  std::set<std::uint32_t> apart_;
+  std::set<std::uint32_t> apart_, pinned_;
   std::vector<std::uint32_t> own_shapes_;
   std::map<std::uint32_t, std::map<std::uint32_t, double>> slow_;  ///< replica, stage -> factor
   std::vector<std::uint32_t> class_of_;
@@ -100,6 +108,7 @@ ReplicaKey Folder::key_of(std::uint32_t replica) const {
       if (factor != 1) key.slow.emplace_back(stage, factor);
     }
   }
+  add_paths(replica, key);
   if (in_.state.link_slow.empty()) return key;
   for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
@@ -110,6 +119,29 @@ ReplicaKey Folder::key_of(std::uint32_t replica) const {
     }
   }
   return key;
+}
+
+/// A transfer of all members of a stage ends with the slowest one.
+void Folder::add_paths(std::uint32_t replica, ReplicaKey& key) const {
+  if (in_.state.link_slow.empty() && pinned_.empty()) return;
+  std::vector<LinkId> path;
+  for (std::uint32_t stage = 0; stage < stage_borders(graph_); ++stage) {
+    const std::uint32_t next = (stage + 1) % graph_.pipeline();
+    for (std::uint32_t member = 0; member < graph_.members(); ++member) {
+      const GpuId a = gpu(replica, stage, member), b = gpu(replica, next, member);
+      for (const bool back : {false, true}) {
+        path.clear();
+        in_.cluster.route(back ? b : a, back ? a : b, path);
+        for (const LinkId link : path) {
+          if (pinned_.contains(link.value)) key.pinned.insert(link.value);
+          const double slow = in_.state.link_slow_of(link);
+          if (slow == 1) continue;
+          double& most = key.paths[{stage, back, in_.cluster.link(link).kind}];
+          most = std::max(most, slow);
+        }
+      }
+    }
+  }
 }
 
 /// Communicators of the first stage suffice: those of other stages have the same replicas. One
@@ -171,7 +203,9 @@ void Folder::refine() {
 
 }  // namespace
 
-Folding fold_replicas(const PlanRequest& request) { return Folder(request).make(); }
+Folding fold_replicas(const PlanRequest& request, const std::vector<std::uint32_t>& traffic) {
+  return Folder(request).make(traffic);
+}
 
 double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId rank) {
   if (state.slow.empty()) return 1;

@@ -29,6 +29,8 @@ struct PlanRequest {
   const std::vector<std::uint32_t>& micro_batches;  ///< micro-batches of each replica
   /// True if every rank is simulated on its own, without folding.
   bool full_detail = false;
+  /// false: flows do not slow each other, so that replicas that meet unequal traffic are alike
+  bool shares_links = true;
   std::vector<RankId> apart = {};   ///< ranks whose replicas become classes of their own
   std::vector<LinkId> pinned = {};  ///< links that change during the iteration
   /// Algorithm of collectives; automatic: by size.
@@ -53,13 +55,15 @@ struct Folding {
 };
 
 /// Returns the coarsest partition found of the replicas into classes: members of a class have the
-/// same program, speeds, NIC rates and kinds of paths between stages, and their partners in every
-/// communicator belong to the same classes. In full detail, and for the ranks of `apart`, a replica
-/// is a class of its own. The partition is refined like colours of a graph until no class splits.
+/// same program, speeds and NIC rates, paths between stages of the same kinds and rates with the
+/// same traffic and changes, and their partners in every communicator belong to the same classes.
+/// In full detail, and for the ranks of `apart`, a replica is a class of its own. The partition is
+/// refined like colours of a graph until no class splits. `traffic`: a number by replica, equal
+/// where the traffic is (PlanBase::traffic_shapes()); empty: it is equal everywhere.
 ///
 /// For example, among 8 healthy replicas with one slow rank in replica 3, replica 3 is a class of
 /// its own and the other seven form one class, provided that all their paths are of the same kind.
-Folding fold_replicas(const PlanRequest& request);
+Folding fold_replicas(const PlanRequest& request, const std::vector<std::uint32_t>& traffic = {});
 
 /// Returns the factor by which the blocks of a rank take longer than nominal: the largest slowdown
 /// of the ranks with which the rank shares every layer, namely the members of its stage and, with

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -34,6 +35,50 @@ CollectiveKind kind_of(OpCollective collective) {
 }
 
 using Loads = PlanFlows::Loads;
+
+/// Subtracts the flows of a part of `loads`; both ascend by link.
+void subtract(Loads& loads, const Loads& part) {
+  auto less = part.begin();
+  for (LinkLoad& load : loads) {
+    if (less != part.end() && less->link == load.link) load.flows -= (less++)->flows;
+  }
+  std::erase_if(loads, [](const LinkLoad& load) { return load.flows == 0; });
+}
+
+/// Returns true if the flows of a schedule cross a link that is slower, or changes in the step.
+bool is_slower(const PlanRequest& in, const CollectiveSchedule& schedule) {
+  const auto is_other = [&in](const LinkLoad& load) {
+    return in.state.link_slow_of(load.link) != 1 ||
+           std::find(in.pinned.begin(), in.pinned.end(), load.link) != in.pinned.end();
+  };
+  return std::any_of(schedule.phases.begin(), schedule.phases.end(), [&](const auto& phase) {
+    return std::any_of(phase.links.begin(), phase.links.end(), is_other);
+  });
+}
+
+/// Returns the links, by phase, of the communicators that are flows of their own: a slower one
+/// takes less of the links that transfers between stages share with the others, which go on at
+/// their rate. One communicator remains, if all are slower. `shares`: those of the phases of all.
+std::vector<std::vector<Loads>> slower_parts(const PlanRequest& in, CollectiveKind kind,
+                                             CollectiveAlgorithm algorithm,
+                                             const std::vector<GpuGroup>& all,
+                                             const std::vector<double>& shares) {
+  std::vector<std::vector<Loads>> parts;
+  const bool differ = !in.state.link_slow.empty() || !in.pinned.empty();
+  if (!differ || in.graph.pipeline() == 1) return parts;
+  for (const GpuGroup& group : all) {
+    if (parts.size() + 1 == all.size()) break;
+    CollectiveSchedule own = collective_schedule(in.cluster, kind, algorithm, {group});
+    if (!is_slower(in, own)) continue;
+    if (own.phases.size() != shares.size()) return {};
+    std::vector<Loads>& links = parts.emplace_back();
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (own.phases[i].share != shares[i]) return {};
+      links.push_back(std::move(own.phases[i].links));
+    }
+  }
+  return parts;
+}
 
 class Planner {
  public:
@@ -78,7 +123,8 @@ class Planner {
 
  private:
   void lay_out() {
-    Folding folding = fold_replicas(in_);
+    find_demands();
+    Folding folding = fold_replicas(in_, traffic_shapes());
     plan_.classes = std::move(folding.classes);
     plan_.class_of = std::move(folding.class_of);
     plan_.stages = in_.graph.pipeline();
@@ -101,10 +147,24 @@ class Planner {
   void transfers();
   std::uint32_t transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to, bool back);
 
+  void find_demands();
+  std::vector<std::uint32_t> traffic_shapes() const;
   void groups(std::uint32_t stage);
-  Demands demands(std::uint32_t stage) const;
   void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
   void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  /// Execution of a demand: bytes on the wire, and the collective and algorithm of the schedule.
+  struct Choice {
+    Travel travel;
+    CollectiveAlgorithm algorithm{};
+    OpCollective as{};
+  };
+  /// `fastest`: function of the kind and the bytes, for automatic algorithms.
+  template <class Fastest>
+  Choice choose(Communicator which, const Demand& demand, std::uint32_t nodes,
+                const Fastest& fastest) const;
+  /// Returns the execution of a demand of communicators that the cache knows.
+  Choice choose_known(PlanBase& base, std::uint32_t stage, Communicator which,
+                      const Demand& demand) const;
   /// `real`: communicators of the group; null if the cache knows them.
   void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
@@ -116,6 +176,7 @@ class Planner {
   PlanBase* const base_;
   PlanFlows flows_;
   Plan plan_;
+  std::vector<Demands> demands_;  ///< demands by stage
   /// The largest class, whose flows are remainders of the known flows.
   std::uint32_t rest_class_ = 0;
 };
@@ -167,22 +228,48 @@ void Planner::transfers() {
 
 // ---- collectives --------------------------------------------------------------------------
 
-Demands Planner::demands(std::uint32_t stage) const {
-  Demands out;
-  const std::uint32_t most = plan_.most_micro_batches();
-  std::set<std::uint32_t> seen;
-  for (const ReplicaClass& of_class : plan_.classes) {
-    if (!seen.insert(of_class.micro_batches).second) continue;
-    for (const Op& op : in_.graph.program(stage, of_class.micro_batches, most).ops) {
-      if (op.kind != OpKind::collective) continue;
-      out[op.communicator].insert({op.collective, op.bytes.value});
+void Planner::find_demands() {
+  const std::set<std::uint32_t> counts(in_.micro_batches.begin(), in_.micro_batches.end());
+  demands_.resize(in_.graph.pipeline());
+  for (std::uint32_t stage = 0; stage < in_.graph.pipeline(); ++stage) {
+    for (const std::uint32_t count : counts) {
+      for (const Op& op : in_.graph.program(stage, count, *counts.rbegin()).ops) {
+        if (op.kind != OpKind::collective) continue;
+        demands_[stage][op.communicator].insert({op.collective, op.bytes.value});
+      }
     }
   }
-  return out;
+}
+
+/// Replicas whose transfers meet more traffic of the collectives end their passes later.
+/// Communicators with one member in each NVLink domain form rings in which all ranks are alike;
+/// collectives of parts of the replicas do not count.
+std::vector<std::uint32_t> Planner::traffic_shapes() const {
+  if (in_.full_detail || !in_.shares_links || in_.graph.pipeline() == 1) return {};
+  std::optional<PlanBase> own;
+  if (base_ == nullptr) own.emplace(in_.cluster, in_.graph, in_.profile, in_.placement);
+  PlanBase& base = base_ == nullptr ? *own : *base_;
+  std::set<std::uint32_t> flows;
+  for (std::uint32_t stage = 0; stage < in_.graph.pipeline(); ++stage) {
+    for (const auto& [which, asked] : demands_[stage]) {
+      if (!base.of_all(which)) continue;
+      const bool apart = base.domains(stage, which) == in_.graph.communicator_size(which);
+      for (const Demand& demand : asked) {
+        const Choice choice = choose_known(base, stage, which, demand);
+        if (apart && choice.algorithm == CollectiveAlgorithm::ring) continue;
+        for (const PlanBase::Phase& phase :
+             base.collective(stage, which, kind_of(choice.as), choice.algorithm)) {
+          flows.insert(phase.flow);
+        }
+      }
+    }
+  }
+  if (flows.empty()) return {};
+  return base.traffic_shapes({flows.begin(), flows.end()});
 }
 
 void Planner::groups(std::uint32_t stage) {
-  for (const auto& [which, asked] : demands(stage)) group(stage, which, asked);
+  for (const auto& [which, asked] : demands_[stage]) group(stage, which, asked);
 }
 
 /// Communicators of the same classes form one group; if folded, also those of classes that are
@@ -234,32 +321,47 @@ void Planner::group_of_all(std::uint32_t stage, Communicator which, const std::s
   ways(made, nullptr, asked);
 }
 
+template <class Fastest>
+Planner::Choice Planner::choose(Communicator which, const Demand& demand, std::uint32_t nodes,
+                                const Fastest& fastest) const {
+  using enum CollectiveAlgorithm;
+  const std::uint32_t size = in_.graph.communicator_size(which);
+  const CollectiveKind kind = kind_of(demand.collective);
+  Travel travel{.bytes = demand.bytes};
+  if (in_.codes != nullptr && which == Communicator::gradient &&
+      demand.collective == OpCollective::all_reduce) {
+    travel = in_.codes->coded_all_reduce(demand.bytes, size);
+  }
+  CollectiveAlgorithm algorithm =
+      look_up(in_.collectives, kind, travel.bytes, size, nodes, in_.algorithm);
+  if (travel.in_two_steps) algorithm = direct;
+  if (algorithm == automatic) algorithm = fastest(kind, Bytes{travel.bytes});
+  // A ring's reduce-scatter and all-gather have the same schedule.
+  const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
+  return {travel, algorithm, halved ? OpCollective::reduce_scatter : demand.collective};
+}
+
+Planner::Choice Planner::choose_known(PlanBase& base, std::uint32_t stage, Communicator which,
+                                      const Demand& demand) const {
+  return choose(which, demand, base.domains(stage, which), [&](CollectiveKind kind, Bytes size) {
+    return base.fastest(stage, which, kind, size);
+  });
+}
+
 void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
                    const std::set<Demand>& asked) {
-  using enum CollectiveAlgorithm;
   std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
-  const std::uint32_t size = in_.graph.communicator_size(group.communicator);
   const auto nodes = real == nullptr
-                         ? base_->domains(group.stage, group.communicator)
+                         ? 0
                          : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
   for (const Demand& demand : asked) {
-    Travel travel{.bytes = demand.bytes};
-    if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
-        demand.collective == OpCollective::all_reduce) {
-      travel = in_.codes->coded_all_reduce(demand.bytes, size);
-    }
-    CollectiveAlgorithm algorithm = look_up(in_.collectives, kind_of(demand.collective),
-                                            travel.bytes, size, nodes, in_.algorithm);
-    if (travel.in_two_steps) algorithm = direct;
-    if (algorithm == automatic) {
-      const CollectiveKind kind = kind_of(demand.collective);
-      algorithm = real == nullptr
-                      ? base_->fastest(group.stage, group.communicator, kind, {travel.bytes})
-                      : choose_algorithm(in_.cluster, in_.profile, kind, *real, {travel.bytes});
-    }
-    // A ring's reduce-scatter and all-gather have the same schedule.
-    const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
-    const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
+    const Choice choice =
+        real == nullptr
+            ? choose_known(*base_, group.stage, group.communicator, demand)
+            : choose(group.communicator, demand, nodes, [&](CollectiveKind kind, Bytes size) {
+                return choose_algorithm(in_.cluster, in_.profile, kind, *real, size);
+              });
+    const auto [travel, algorithm, as] = choice;
     auto found = known.find({as, algorithm});
     if (found == known.end()) {
       const std::uint32_t made =
@@ -277,6 +379,7 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
   // Each communicator has its own flow in full detail. Flows are added in the order in which
   // bind_links() distributes links.
   std::vector<CollectiveSchedule> schedules;
+  std::vector<std::vector<Loads>> slower;
   if (in_.full_detail) {
     for (const GpuGroup& group : real) {
       schedules.push_back(
@@ -284,6 +387,9 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
     }
   } else {
     schedules.push_back(collective_schedule(in_.cluster, kind_of(collective), algorithm, real));
+    std::vector<double> shares;
+    for (const CollectivePhase& phase : schedules[0].phases) shares.push_back(phase.share);
+    slower = slower_parts(in_, kind_of(collective), algorithm, real, shares);
   }
   for (std::size_t i = 0; i < schedules.front().phases.size(); ++i) {
     CommPhase& phase = plan.phases.emplace_back();
@@ -292,7 +398,12 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
       CollectivePhase& part = schedule.phases[i];
       phase.latency = std::max(phase.latency, part.latency);
       phase.parts.push_back({{}, part.share});
+      for (const std::vector<Loads>& own : slower) subtract(part.links, own[i]);
       flows_.add(std::move(part.links));
+    }
+    for (std::vector<Loads>& own : slower) {
+      phase.parts.push_back({{}, schedules[0].phases[i].share});
+      flows_.add(std::move(own[i]));
     }
   }
   plan_.comms.push_back(std::move(plan));
@@ -302,10 +413,22 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
 std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective collective,
                                        CollectiveAlgorithm algorithm) {
   CommPlan plan;
-  for (const PlanBase::Phase& phase :
-       base_->collective(group.stage, group.communicator, kind_of(collective), algorithm)) {
-    plan.phases.push_back({{{{}, phase.share}}, phase.latency});
-    flows_.add_rest_of(phase.flow);
+  const std::vector<PlanBase::Phase>& phases =
+      base_->collective(group.stage, group.communicator, kind_of(collective), algorithm);
+  std::vector<double> shares;
+  for (const PlanBase::Phase& phase : phases) shares.push_back(phase.share);
+  std::vector<std::vector<Loads>> slower =
+      slower_parts(in_, kind_of(collective), algorithm,
+                   base_->groups(group.stage, group.communicator), shares);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CommPhase& phase = plan.phases.emplace_back();
+    phase.latency = phases[i].latency;
+    phase.parts.push_back({{}, phases[i].share});
+    flows_.add_rest_of(phases[i].flow);
+    for (std::vector<Loads>& own : slower) {
+      phase.parts.push_back({{}, phases[i].share});
+      flows_.add_part(std::move(own[i]), phases[i].flow);
+    }
   }
   plan_.comms.push_back(std::move(plan));
   return static_cast<std::uint32_t>(plan_.comms.size() - 1);

@@ -1,6 +1,7 @@
 #include "sim/estimates/plan/plan_base.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -63,10 +64,14 @@ std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to) {
   return static_cast<std::uint8_t>(1 + (same_rail ? 0 : 1) + (same_unit ? 0 : 2));
 }
 
+std::uint32_t stage_borders(const StepGraph& graph) {
+  const bool around = graph.chunks() > 1 && graph.pipeline() > 1;
+  return graph.pipeline() - (around ? 0 : 1);
+}
+
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement) {
-  const bool around = graph.chunks() > 1 && graph.pipeline() > 1;
-  const std::uint32_t borders = graph.pipeline() - (around ? 0 : 1);
+  const std::uint32_t borders = stage_borders(graph);
   std::map<std::vector<std::uint8_t>, std::uint32_t> seen;
   std::vector<std::uint32_t> shapes(graph.data());
   std::vector<std::uint8_t> crossings;
@@ -101,6 +106,48 @@ const std::vector<std::uint32_t>& PlanBase::shapes() {
   const std::vector<std::uint32_t>& of_whole = whole_.base->shapes();
   for (const std::uint32_t replica : whole_.kept) shapes_.push_back(of_whole[replica]);
   return shapes_;
+}
+
+void PlanBase::append_transfer_links(std::uint32_t replica, std::vector<LinkId>& out) const {
+  for (std::uint32_t stage = 0; stage < stage_borders(graph_); ++stage) {
+    const std::uint32_t next = (stage + 1) % graph_.pipeline();
+    for (std::uint32_t member = 0; member < graph_.members(); ++member) {
+      const GpuId a = gpu(replica, stage, member), b = gpu(replica, next, member);
+      cluster_.route(a, b, out);
+      cluster_.route(b, a, out);
+    }
+  }
+  std::erase_if(out, [this](LinkId link) { return cluster_.link(link).kind >= LinkKind::leaf_up; });
+}
+
+const std::vector<std::uint32_t>& PlanBase::traffic_shapes(
+    const std::vector<std::uint32_t>& flows) {
+  const auto found = traffic_shapes_.find(flows);
+  if (found != traffic_shapes_.end()) return found->second;
+  if (traffic_shapes_.size() >= kMostKnown) traffic_shapes_.clear();
+  std::vector<std::array<std::uint32_t, 3>> loads;  // link, flow, and how often they meet
+  for (const std::uint32_t flow : flows) {
+    for (const LinkLoad& load : links(flow)) loads.push_back({load.link.value, flow, load.flows});
+  }
+  std::sort(loads.begin(), loads.end());
+  std::map<std::vector<std::uint32_t>, std::uint32_t> seen;
+  std::vector<std::uint32_t> shapes(graph_.data());
+  std::vector<LinkId> crossed;
+  std::vector<std::uint32_t> met;
+  for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
+    crossed.clear(), met.clear();
+    append_transfer_links(replica, crossed);
+    for (std::size_t i = 0; i < crossed.size(); ++i) {
+      const std::array<std::uint32_t, 3> first{crossed[i].value, 0, 0};
+      for (auto load = std::lower_bound(loads.begin(), loads.end(), first);
+           load != loads.end() && (*load)[0] == crossed[i].value; ++load) {
+        met.insert(met.end(), {static_cast<std::uint32_t>(i), (*load)[1], (*load)[2]});
+      }
+    }
+    const auto fresh = static_cast<std::uint32_t>(seen.size());
+    shapes[replica] = seen.emplace(met, fresh).first->second;
+  }
+  return traffic_shapes_[flows] = std::move(shapes);
 }
 
 const std::vector<std::uint32_t>& PlanBase::lost_replicas() {

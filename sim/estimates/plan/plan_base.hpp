@@ -45,6 +45,10 @@ class PlanBase {
   /// Returns the shape number by replica: equal numbers where each member's path from stage to
   /// stage is of the same kind.
   const std::vector<std::uint32_t>& shapes();
+  /// Returns a number by replica: equal numbers where the transfers between stages meet these
+  /// flows, by their numbers, equally often on each link of their GPUs and NICs. For example, in a
+  /// tree the inner replicas send and receive more than the leaves. Valid until the next call.
+  const std::vector<std::uint32_t>& traffic_shapes(const std::vector<std::uint32_t>& flows);
   /// Returns the flow counter, which is that of the larger job if there is one; the caller must
   /// drain the counter before any other call of this object.
   FlowCounter& counter() { return counter_; }
@@ -129,6 +133,8 @@ class PlanBase {
   std::uint32_t add(std::uint32_t of_whole, Changes changes);
   /// Returns the replicas of the larger job that this job lacks.
   const std::vector<std::uint32_t>& lost_replicas();
+  /// Appends the links of GPUs and NICs that the transfers of a replica cross, member by member.
+  void append_transfer_links(std::uint32_t replica, std::vector<LinkId>& out) const;
   /// Returns the cached known flows for these numbers, or computes them.
   const KnownFlows& all_known(const std::vector<std::uint32_t>& flows);
 
@@ -163,10 +169,14 @@ class PlanBase {
       collectives_;
   std::map<std::tuple<Place, CollectiveKind, double>, CollectiveAlgorithm> fastest_;
   std::map<std::vector<std::uint32_t>, KnownFlows> known_;
+  std::map<std::vector<std::uint32_t>, std::vector<std::uint32_t>> traffic_shapes_;
   /// Replicas of the larger job that are missing here.
   std::optional<std::vector<std::uint32_t>> lost_;
 };
 
+/// Returns the number of pairs of neighbouring stages; with chunks the last and the first stage are
+/// neighbours too.
+std::uint32_t stage_borders(const StepGraph& graph);
 /// Returns the kind of path between two GPUs: 0 inside an NVLink domain, else 1, plus 1 if the
 /// rails differ, plus 2 if the scalable units differ.
 std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to);

@@ -12,8 +12,12 @@ PlanFlows::PlanFlows(const PlanRequest& request, PlanBase* base) : in_(request),
 }
 
 void PlanFlows::add_counted(std::uint32_t known) {
+  add_part(counter().drain_loads(), known);
+}
+
+void PlanFlows::add_part(Loads loads, std::uint32_t known) {
   if (base_ != nullptr) parts_of_.emplace_back(loads_.size(), known);
-  loads_.push_back(counter().drain_loads());
+  loads_.push_back(std::move(loads));
 }
 
 void PlanFlows::add_rest_of(std::uint32_t known) {

@@ -33,6 +33,8 @@ class PlanFlows {
   /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`, of which
   /// add_rest_of() must add the remainder, earlier or later; without a cache `known` is ignored.
   void add_counted(std::uint32_t known);
+  /// Adds a flow with these links, which is a part of the cache's flow `known` as in add_counted().
+  void add_part(Loads loads, std::uint32_t known);
   /// Adds the flow that remains of the cache's flow `known` after its parts are subtracted. Call
   /// only with a cache.
   void add_rest_of(std::uint32_t known);

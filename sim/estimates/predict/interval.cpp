@@ -1,5 +1,6 @@
 #include "sim/estimates/predict/interval.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -14,6 +15,8 @@ namespace {
 
 /// Quantiles of the normal distribution: 90% and 97.5%.
 constexpr double kP90 = 1.2815515655446004, kP97_5 = 1.959963984540054;
+/// Least width of a 95% interval, as a multiple of the 80% interval's.
+constexpr double kWider = 1.05;
 
 /// Returns the last word of a distance: "measured" for the GPUs on which the stack was fitted
 /// first, the kernel profile of a newer GPU, "scaled" for a GPU of which the stack knows nothing.
@@ -24,9 +27,14 @@ std::string gpu_word(const SoftwareStack& stack, const GpuModel& gpu) {
   return gpu.family.empty() ? "scaled" : gpu.family;
 }
 
-std::string distance_of(const Job& job, bool complete, const GpuModel& gpu) {
+/// Returns the job's stack, or the shipped one that a stack of own runs begins with.
+const SoftwareStack& shipped_stack(const Job& job) {
   const SoftwareStack& used = stack_of(job);
-  const SoftwareStack& stack = is_own(used) ? software_stack(used.kin()) : used;
+  return is_own(used) ? software_stack(used.kin()) : used;
+}
+
+std::string distance_of(const Job& job, bool complete, const GpuModel& gpu) {
+  const SoftwareStack& stack = shipped_stack(job);
   const bool fitted = stack.kin().empty() && !is_generic(stack);
   return fmt::format("{} {} {} {}",
                      fitted                ? "fitted"
@@ -64,6 +72,19 @@ const Distance* distance_named(std::string name) {
   return nullptr;
 }
 
+/// Returns the residuals of a class times the factors of a stack on them ("under nemo").
+Distance under_stack(Distance of_class, const std::string& stack) {
+  const Distance* factors = known_distance("under " + stack);
+  if (factors == nullptr) return of_class;
+  of_class.set_below_80(of_class.below_80() * factors->below_80());
+  of_class.set_above_80(of_class.above_80() * factors->above_80());
+  of_class.set_below_95(
+      std::max(of_class.below_95() * factors->below_95(), kWider * of_class.below_80()));
+  of_class.set_above_95(
+      std::max(of_class.above_95() * factors->above_95(), kWider * of_class.above_80()));
+  return of_class;
+}
+
 }  // namespace
 
 std::string run_class(const Job& job, const GpuModel& gpu) {
@@ -91,7 +112,8 @@ Interval interval_of(double step_s, const Job& job, bool complete, const GpuMode
   const bool own_spread = job.has_software() && (measured_here || !fitted_here);
   const Distance* known = own_spread ? nullptr : distance_named(distance);
   if (known != nullptr) {
-    return between(known->below_80(), known->above_80(), known->below_95(), known->above_95());
+    const Distance here = under_stack(*known, shipped_stack(job).name());
+    return between(here.below_80(), here.above_80(), here.below_95(), here.above_95());
   }
   const SoftwareStack& stack = stack_of(job);
   const StackOnGpu* on = stack_on_gpu(stack, gpu.name, gpu.family);

@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, 4> names_of(PredictionState) {
 /// Prediction interval of a step time. The interval depends on the basis of the prediction, called
 /// its distance: a fitted software stack or not, a complete run description or not, experts or not,
 /// a measured GPU or not. The width of each distance class comes from the errors of rows of that
-/// class that no fit had seen (traces/catalog/stacks.yaml, docs/accuracy.md).
+/// class that no fit had seen, times factors of the stack, which come from the errors of its rows
+/// in all classes (traces/catalog/stacks.yaml, docs/accuracy.md).
 struct Interval {
   /// Class of the prediction's basis, for example "fitted complete dense measured".
   std::string distance;

@@ -41,7 +41,7 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
     record_.add_exposed_time(worker, at.began - at.ended, waits_for_data);
   }
   at.running_members = hardware_.host_count(worker);
-  const BlockPrice& price = request_.prices[what.block];
+  const BlockPrice& price = programs_.price(what.block);
   for (std::uint32_t i = 0; i < hardware_.host_count(worker); ++i) {
     request_.engine.start_computation(hardware_.first_host(worker) + i,
                                       kernel_time(price, request_.state.clock),
@@ -53,7 +53,7 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
   if (--at.running_members > 0) return;
   at.ended = record_.now();  // end of the kernels; block_ended sets the end of the block
-  const double tensor = request_.prices[programs_.op(worker, op).block].tensor.value;
+  const double tensor = programs_.price(programs_.op(worker, op).block).tensor.value;
   if (tensor == 0) return block_ended(worker, op);
   request_.engine.after(tensor, [this, worker, op] { block_ended(worker, op); });
 }
@@ -61,7 +61,7 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
   const Op& what = programs_.op(worker, op);
-  record_.add_block(worker, what, at.began, at.ended, request_.prices[what.block],
+  record_.add_block(worker, what, at.began, at.ended, programs_.price(what.block),
                     request_.state.clock);
   if (what.phase == Phase::backward && --at.backward_left[what.micro_batch] == 0) {
     record_.micro_batch(worker);

@@ -18,27 +18,30 @@ namespace {
 /// the micro-batches of a chunk in the same order.
 class Inbox {
  public:
-  /// Begins the data of a micro-batch. The caller adds an arrival for each class.
-  void add_data(std::uint32_t micro_batch) {
-    if (first_ == values_.size()) {
-      values_.clear();
-      first_ = 0;
-    }
-    values_.push_back(micro_batch);
+  /// Adds the data of a micro-batch. Returns the place of the arrivals, one for each class, which
+  /// the caller writes before the next call.
+  double* add_data(std::uint32_t micro_batch, std::uint32_t classes) {
+    if (first_ == end_) first_ = end_ = 0;
+    const std::size_t at = end_ + 1;
+    end_ = at + classes;
+    if (end_ > values_.size()) values_.resize(2 * end_);
+    values_[at - 1] = micro_batch;
+    return &values_[at];
   }
-  void add_arrival(double arrival) { values_.push_back(arrival); }
   /// Returns the arrivals of the first data, which are those of `micro_batch`; null if no data were
   /// sent. Throws an internal Error for another micro-batch.
   const double* first(std::uint32_t micro_batch) const {
-    if (first_ == values_.size()) return nullptr;
-    ensure(values_[first_] == micro_batch, "stages run micro-batches in the same order");
+    if (first_ == end_) return nullptr;
+    if (values_[first_] != micro_batch) {
+      ensure(false, "stages run micro-batches in the same order");
+    }
     return &values_[first_] + 1;
   }
   void remove_first(std::uint32_t classes) { first_ += 1 + std::size_t{classes}; }
 
  private:
-  std::vector<double> values_;
-  std::size_t first_ = 0;
+  std::vector<double> values_;  ///< the queue is the part from `first_` to `end_`
+  std::size_t first_ = 0, end_ = 0;
 };
 
 /// Progress of a stage's program; all classes of replicas run the program in the same order.
@@ -48,7 +51,7 @@ struct Stage {
   std::vector<OpKind> kinds;  ///< kinds of the operations that have run, by number
   std::vector<double> end;    ///< end by number of operation x class
   std::vector<Inbox> forward, backward;  ///< data from other stages, by chunk
-  std::vector<FreeTime> onward, back;  ///< cost by class, to the stages after and before
+  std::vector<FreeTime> onward, back;    ///< cost by class, to the stages after and before
   /// Cost by communicator and kind, as far as known.
   std::array<std::array<std::optional<FreeTime>, 4>, 7> collectives;
   double idle_since = 0;  ///< end of the first class's last block
@@ -189,18 +192,20 @@ void Walk::send_result(std::uint32_t number, const PlainPass& pass) {
   Stage& stage = stages_[number];
   const auto count = static_cast<std::uint32_t>(stages_.size());
   const bool forward = pass.phase == Phase::forward;
-  const std::uint32_t to = (number + (forward ? 1 : count - 1)) % count;
+  const std::uint32_t next = number + 1 == count ? 0 : number + 1;
+  const std::uint32_t before = number == 0 ? count - 1 : number - 1;
+  const std::uint32_t to = forward ? next : before;
   std::uint32_t chunk = pass.chunk;
   if (forward && to == 0) ++chunk;
   if (!forward && number == 0) --chunk;
   const FreeTime* const times = (forward ? stage.onward : stage.back).data();
   const double* const blocks = newest_blocks(stage);
   double* const sends = newest_sends(stage);
-  Inbox& receiver = inbox(stages_[to], pass.phase, chunk);
-  receiver.add_data(pass.micro_batch);
+  double* const arrivals =
+      inbox(stages_[to], pass.phase, chunk).add_data(pass.micro_batch, classes_);
   for (std::uint32_t c = 0; c < classes_; ++c) {
     sends[c] = blocks[c] + pass.bytes.value * times[c].each + times[c].latency;
-    receiver.add_arrival(sends[c]);
+    arrivals[c] = sends[c];
   }
 }
 
@@ -269,14 +274,14 @@ void Walk::send(std::uint32_t number, const Op& op) {
   // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on =
       to == number + 1 || (stages_.size() > 2 && number + 1 == stages_.size() && to == 0);
-  Inbox& receiver = inbox(stages_[to], op.phase, op.chunk);
-  receiver.add_data(op.micro_batch);
+  double* const arrivals =
+      inbox(stages_[to], op.phase, op.chunk).add_data(op.micro_batch, classes_);
   for (std::uint32_t c = 0; c < classes_; ++c) {
     const FreeTime& time = (goes_on ? stage.onward : stage.back)[c];
     const double end = ready(stage, op, c) + op.bytes.value * time.each + time.latency;
     stage.end.push_back(end);
     newest_sends(stage)[c] = end;
-    receiver.add_arrival(end);
+    arrivals[c] = end;
   }
 }
 

@@ -23,7 +23,7 @@ class Execution : private OpListener {
   explicit Execution(const IterationRequest& request, std::function<void()> ended = {})
       : in_(request),
         ended_(std::move(ended)),
-        programs_(in_.graph, in_.plan),
+        programs_(in_.graph, in_.plan, in_.prices, in_.merges_blocks),
         hardware_(in_, programs_),
         record_(in_.engine, in_.slices),
         flights_(in_.engine, [this](const CommPhase& phase) { fail(phase); }),
@@ -126,8 +126,7 @@ void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
 
 /// The reader works in parallel with everything else.
 void Execution::read(std::uint32_t worker, std::uint32_t op) {
-  in_.engine.after(in_.graph.read_interval().value,
-                   [this, worker, op] { on_op_end(worker, op); });
+  in_.engine.after(in_.graph.read_interval().value, [this, worker, op] { on_op_end(worker, op); });
 }
 
 void Execution::change(const TimedChange& change) {

@@ -91,6 +91,10 @@ struct IterationRequest {
   std::vector<TimedChange> changes = {};
   std::vector<Background> background = {};
   bool slices = false;
+  /// True if only the duration of the step is wanted, and its GPUs have nominal speed throughout:
+  /// blocks are merged (sim/estimates/step/merged_blocks), and the workers' runs are those of
+  /// merged blocks.
+  bool merges_blocks = false;
 };
 
 /// Returns the number of hosts that an engine needs for any step of a job: one for each rank, which

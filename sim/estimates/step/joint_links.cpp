@@ -194,25 +194,17 @@ std::string job_text(const JobBeside& job) {
   return text.take_text();
 }
 
-/// Returns the uses of all links, each once, with jobs numbered by their place in `order`.
-std::set<LinkUse> uses_in_order(const std::vector<JobBeside>& jobs,
-                                const std::vector<std::vector<Crossings>>& crossings,
-                                const std::vector<std::size_t>& order) {
-  std::vector<std::size_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  std::set<JobSlot> pinned;
-  std::set<LinkUse> uses;
-  for (const auto& [link, users] : users_of_pinned(jobs)) {
-    pinned.insert(users.begin(), users.end());
-    LinkUse use = use_of(jobs, crossings, users);
-    for (auto& [job, flows] : use.users) job = place[job];
-    std::sort(use.users.begin(), use.users.end());
-    uses.insert(std::move(use));
-  }
+/// Returns the flows on each engine link.
+std::vector<LinkUse> engine_uses(const std::vector<JobBeside>& jobs,
+                                 const std::vector<std::vector<Crossings>>& crossings,
+                                 const JointLinks& links) {
+  std::vector<LinkUse> uses(links.count);
   for (std::size_t job = 0; job < jobs.size(); ++job) {
-    for (std::uint32_t slot = 0; slot < crossings[job].size(); ++slot) {
-      if (pinned.contains({job, slot})) continue;
-      uses.insert({jobs[job].plan.slots[slot].bandwidth, {{place[job], crossings[job][slot]}}});
+    for (std::uint32_t slot = 0; slot < links.numbers[job].size(); ++slot) {
+      const std::uint32_t number = links.numbers[job][slot];
+      if (number == JointLinks::kNone) continue;
+      uses[number].bandwidth = jobs[job].plan.slots[slot].bandwidth;
+      uses[number].users.emplace_back(job, crossings[job][slot]);
     }
   }
   return uses;
@@ -220,22 +212,34 @@ std::set<LinkUse> uses_in_order(const std::vector<JobBeside>& jobs,
 
 /// Returns for each job the bytes of its own view of its links: its flows on each, and the number
 /// of jobs that cross the link.
-std::vector<std::string> views_of_links(const std::vector<JobBeside>& jobs,
-                                        const std::vector<std::vector<Crossings>>& crossings) {
-  std::vector<std::set<std::string>> views(jobs.size());
-  for (const auto& [link, users] : users_of_pinned(jobs)) {
-    for (const auto& [job, slot] : users) {
+std::vector<std::string> views_of_links(std::size_t jobs, const std::vector<LinkUse>& uses) {
+  std::vector<std::set<std::string>> views(jobs);
+  for (const LinkUse& use : uses) {
+    for (const auto& [job, flows] : use.users) {
       PatternText text;
-      text.add(users.size());
-      text.add_use({jobs[job].plan.slots[slot].bandwidth, {{0, crossings[job][slot]}}});
+      text.add(use.users.size());
+      text.add_use({use.bandwidth, {{0, flows}}});
       views[job].insert(text.take_text());
     }
   }
-  std::vector<std::string> texts(jobs.size());
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
+  std::vector<std::string> texts(jobs);
+  for (std::size_t job = 0; job < jobs; ++job) {
     for (const std::string& view : views[job]) texts[job] += view;
   }
   return texts;
+}
+
+/// Returns the uses, each once, with jobs numbered by their place in `order`.
+std::set<LinkUse> uses_in_order(std::vector<LinkUse> uses, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  std::set<LinkUse> ordered;
+  for (LinkUse& use : uses) {
+    for (auto& [job, flows] : use.users) job = place[job];
+    std::sort(use.users.begin(), use.users.end());
+    ordered.insert(std::move(use));
+  }
+  return ordered;
 }
 
 }  // namespace
@@ -278,8 +282,9 @@ JointLinks joint_links(const std::vector<JobBeside>& jobs) {
 
 JointPattern joint_pattern(const std::vector<JobBeside>& jobs) {
   const std::vector<std::vector<Crossings>> crossings = crossings_of(jobs);
+  std::vector<LinkUse> uses = engine_uses(jobs, crossings, joint_links(jobs));
   std::vector<std::pair<std::string, std::string>> texts;
-  std::vector<std::string> views = views_of_links(jobs, crossings);
+  std::vector<std::string> views = views_of_links(jobs.size(), uses);
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     texts.emplace_back(job_text(jobs[job]), std::move(views[job]));
   }
@@ -290,7 +295,9 @@ JointPattern joint_pattern(const std::vector<JobBeside>& jobs) {
                    [&texts](std::size_t a, std::size_t b) { return texts[a] < texts[b]; });
   PatternText text;
   for (const std::size_t job : pattern.order) text.add_text(texts[job].first);
-  for (const LinkUse& use : uses_in_order(jobs, crossings, pattern.order)) text.add_use(use);
+  for (const LinkUse& use : uses_in_order(std::move(uses), pattern.order)) {
+    text.add_use(use);
+  }
   pattern.text = text.take_text();
   return pattern;
 }

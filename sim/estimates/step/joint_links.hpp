@@ -19,6 +19,9 @@ struct JobBeside {
   const std::vector<BlockPrice>& prices;
   const HardwareState& state;
   double begins = 0;  ///< seconds from now until its next step begins
+  /// True if only the durations of its steps are wanted, and its GPUs have nominal speed
+  /// (IterationRequest::merges_blocks).
+  bool duration_only = false;
 };
 
 /// Engine links of a joint simulation.
@@ -37,7 +40,8 @@ JointLinks joint_links(const std::vector<JobBeside>& jobs);
 /// Pattern of a group of jobs.
 struct JointPattern {
   /// Equal texts: the joint simulations are equal, job by job in this order. The text consists of
-  /// the bytes of the jobs, prices and plans without the numbers of ranks and links.
+  /// the bytes of the jobs, prices and plans without the numbers of ranks, and of the flows over
+  /// engine links (joint_links()) without their numbers.
   std::string text;
   std::vector<std::size_t> order;  ///< indices of the jobs
 };

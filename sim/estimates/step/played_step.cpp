@@ -81,14 +81,12 @@ double PlayedStep::done(std::uint32_t replica, std::uint32_t stage, Nanos instan
   const auto next = std::upper_bound(
       run.progress.begin(), run.progress.end(), t,
       [](double value, const std::pair<double, double>& point) { return value < point.first; });
-  double worked = run.passes;
-  if (next == run.progress.begin()) {
-    worked = 0;
-  } else if (next != run.progress.end()) {
-    const auto& [t0, w0] = *(next - 1);
-    const auto& [t1, w1] = *next;
-    worked = w0 + (w1 - w0) * (t - t0) / (t1 - t0);
-  }
+  if (next == run.progress.begin()) return 0;
+  // Exactly all of them: policies must not see a rank that is late by a rounding.
+  if (next == run.progress.end()) return micro_batches(replica);
+  const auto& [t0, w0] = *(next - 1);
+  const auto& [t1, w1] = *next;
+  const double worked = w0 + (w1 - w0) * (t - t0) / (t1 - t0);
   return micro_batches(replica) * worked / run.passes;
 }
 

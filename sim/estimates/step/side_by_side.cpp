@@ -14,10 +14,15 @@ namespace orrery::estimates {
 namespace {
 
 /// Steps of each job before the first counted one; fewest counted steps if all steps of all jobs
-/// take equally long, and if jobs drift against each other; most steps of the slowest job.
-constexpr std::size_t kBefore = 8, kLeast = 8, kLeastDrifting = 256, kMost = 512;
-constexpr double kEqual = 1e-6;    ///< relative difference of steps
-constexpr double kSettled = 1e-3;  ///< relative difference of the means of two halves
+/// take equally long.
+constexpr std::size_t kBefore = 8, kLeast = 8;
+/// Numbers of counted steps if jobs drift against each other: least of the fastest job, least of
+/// each job, most of the slowest job.
+constexpr std::size_t kLeastDrifting = 256, kLeastSlow = 32, kMost = 512;
+constexpr std::size_t kBatches = 8;
+constexpr double kEqual = 1e-6;  ///< relative difference of steps
+/// Relative difference of the means of two halves, and relative standard error of the mean.
+constexpr double kSettled = 1e-3;
 
 /// Part of an engine that one job uses, with the job's own host and link numbers.
 class EngineView : public Engine {
@@ -57,7 +62,7 @@ class EngineView : public Engine {
   const std::uint32_t first_host_;
   /// Engine link by the job's slot; JointLinks::kNone if an equal link represents it.
   const std::vector<std::uint32_t> links_;
-  std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
+  std::vector<std::uint32_t> over_;  ///< links of the flow that is being started
 };
 
 /// Returns the plan with flows that cross only the links with an engine link.
@@ -80,8 +85,12 @@ class Lane {
       : job_(job),
         plan_(over_engine_links(job.plan, links)),
         view_(engine, first_host, std::move(links)),
-        request_{.engine = view_, .graph = job.graph, .plan = plan_, .prices = job.prices,
-                 .state = job.state},
+        request_{.engine = view_,
+                 .graph = job.graph,
+                 .plan = plan_,
+                 .prices = job.prices,
+                 .state = job.state,
+                 .merges_blocks = job.duration_only},
         enough_(std::move(enough)) {}
 
   void begin() {
@@ -92,9 +101,7 @@ class Lane {
 
   /// Returns the mean duration of steps `first` up to `last`, `last` excluded.
   double mean(std::size_t first, std::size_t last) const {
-    double sum = 0;
-    for (std::size_t i = first; i < last; ++i) sum += runs_[i].duration;
-    return sum / static_cast<double>(last - first);
+    return (sums_[last] - sums_[first]) / static_cast<double>(last - first);
   }
   std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
   /// Returns the least and the largest duration of the counted steps; call only if steps are
@@ -103,10 +110,8 @@ class Lane {
   /// Returns true if the job's steps have settled or the limit of steps is reached.
   bool settled() const {
     if (cut_short() || counted() >= kMost) return true;
-    if (counted() < kLeastDrifting) return false;
-    const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
-    const double early = mean(kBefore, middle), late = mean(middle, count);
-    return std::abs(early - late) <= kSettled * late;
+    if (counted() < kLeastSlow) return false;
+    return counted() < kLeastDrifting ? standard_error() <= kSettled : halves_agree();
   }
 
   SteadyStep steady() const {
@@ -124,11 +129,29 @@ class Lane {
     if (now_) add_run(now_->take_run());
     if (enough_() || cut_short()) return;
     if (now_) return now_->repeat_step();
-    now_ = std::make_unique<CurrentStep>(request_, [this] {
-      view_.after(0, [this] { step(); });
-    });
+    now_ = std::make_unique<CurrentStep>(request_, [this] { view_.after(0, [this] { step(); }); });
+  }
+  bool halves_agree() const {
+    const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
+    const double early = mean(kBefore, middle), late = mean(middle, count);
+    return std::abs(early - late) <= kSettled * late;
+  }
+  /// Returns the relative standard error of the mean of the counted steps by the method of batch
+  /// means (Law and Carson, Operations Research 27, 1979): steps of one batch may depend on each
+  /// other.
+  double standard_error() const {
+    const std::size_t length = counted() / kBatches;
+    const std::size_t first = runs_.size() - kBatches * length;
+    const double mean = this->mean(first, runs_.size());
+    double squares = 0;
+    for (std::size_t i = 0; i < kBatches; ++i) {
+      const double off = this->mean(first + i * length, first + (i + 1) * length) - mean;
+      squares += off * off;
+    }
+    return std::sqrt(squares / (kBatches * (kBatches - 1))) / mean;
   }
   void add_run(IterationRun run) {
+    sums_.push_back(sums_.back() + run.duration);
     if (runs_.size() >= kBefore) {
       least_ = std::min(least_, run.duration);
       most_ = std::max(most_, run.duration);
@@ -143,6 +166,7 @@ class Lane {
   const std::function<bool()> enough_;
   std::unique_ptr<CurrentStep> now_;
   std::vector<IterationRun> runs_;
+  std::vector<double> sums_{0};  ///< duration of the first 0, 1, 2 ... steps together
   /// Durations of the counted steps.
   double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
 };
@@ -162,9 +186,15 @@ bool in_step(const Lanes& lanes) {
   return most - least <= kEqual * most;
 }
 
+/// Returns true if the mean of each job's steps is known. A slow job meets many steps of a fast one
+/// in each of its own, so that few of its steps tell the mean; the fastest job has the full number.
 bool settled(const Lanes& lanes) {
-  return in_step(lanes) || std::all_of(lanes.begin(), lanes.end(),
-                                       [](const auto& lane) { return lane->settled(); });
+  if (in_step(lanes)) return true;
+  const bool enough = std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) {
+    return lane->cut_short() || lane->counted() >= kLeastDrifting;
+  });
+  return enough &&
+         std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->settled(); });
 }
 
 /// Throws bad_input if the engine lacks room. The engine has room for the jobs at their start;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/estimates/plan/plan.hpp"
+#include "sim/estimates/prices/cost_model.hpp"
 #include "sim/estimates/step/program_index.hpp"
 #include "traces/workload/step_graph.hpp"
 
@@ -18,8 +19,10 @@ namespace orrery::estimates {
 /// For example, with 4 stages worker 6 is class 1 at stage 2.
 class StepPrograms {
  public:
-  /// Builds the indices of all programs. Both arguments must outlive this object.
-  StepPrograms(StepGraph& graph, const Plan& plan);
+  /// Builds the indices of all programs, with merged blocks (merge_blocks()) if `merges`. All
+  /// arguments must outlive this object; `prices` are those of the graph's blocks.
+  StepPrograms(StepGraph& graph, const Plan& plan, const std::vector<BlockPrice>& prices,
+               bool merges);
 
   /// Restores the dependencies of all operations, none of which counts as ended any more.
   void reset_progress();
@@ -38,6 +41,10 @@ class StepPrograms {
   const ProgramIndex& index(std::uint32_t worker) const { return *workers_[worker].index; }
   const ProgramIndex& index(std::uint32_t of_class, std::uint32_t stage) const {
     return index(of_class * stages_ + stage);
+  }
+  /// Returns the price of a block of a worker's program.
+  const BlockPrice& price(std::uint32_t block) const {
+    return merged_prices_.empty() ? (*prices_)[block] : merged_prices_[block];
   }
   /// Returns an operation of a worker's program.
   const Op& op(std::uint32_t worker, std::uint32_t op) const { return index(worker).ops()[op]; }
@@ -64,7 +71,13 @@ class StepPrograms {
     std::vector<std::uint32_t> missing;  ///< dependencies not yet ended, by operation
   };
 
+  /// Returns the program, or the one with merged blocks.
+  const Program& merged(const Program& program);
+
   const std::uint32_t stages_;
+  const std::vector<BlockPrice>* prices_;
+  std::vector<BlockPrice> merged_prices_;  ///< prices with those of merged blocks; empty: none
+  std::vector<std::unique_ptr<const Program>> merged_;
   // Only for lookup: the order of pointers is not deterministic.
   std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;
   std::vector<Worker> workers_;

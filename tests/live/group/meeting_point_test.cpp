@@ -1,6 +1,7 @@
 #include "live/group/meeting_point.hpp"
 
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,6 +46,34 @@ TEST(MeetingPoint, AMeetingThatIsLeftLateIsNotTakenForTheNextOne) {
   point.announce_arrival({});
   EXPECT_EQ(sent.back(), (Fields{"met", "1"}));
   EXPECT_EQ(point.wait_for_instruction(), Fields{"resume"});
+}
+
+TEST(MeetingPoint, RanksAtAMeetingContinueAtTheEndOfTheConnection) {
+  Sent sent;
+  MeetingPoint point([&sent](const Fields& fields) { sent.push_back(fields); });
+  point.handle_message({"halt", "1"});
+  point.handle_message({"meet", "1", "1"});
+  ASSERT_TRUE(point.mark_step(1));
+  point.announce_arrival({});
+  point.end_connection();
+  EXPECT_EQ(point.wait_for_instruction(), Fields{"resume"});
+  EXPECT_FALSE(point.mark_step(2));
+}
+
+TEST(MeetingPoint, AHaltedRankContinuesAtTheEndOfTheConnection) {
+  MeetingPoint point([](const Fields&) {});
+  point.handle_message({"halt", "1"});
+  std::thread end([&point] { point.end_connection(); });
+  EXPECT_FALSE(point.mark_step(1));
+  end.join();
+}
+
+TEST(MeetingPoint, AProcessThatIsToJoinFailsAtTheEndOfTheConnection) {
+  MeetingPoint point([](const Fields&) {});
+  point.handle_message({"join", "path"});
+  point.end_connection();
+  EXPECT_EQ(point.wait_for_instruction(), (Fields{"join", "path"}));
+  EXPECT_THROW(point.wait_for_instruction(), std::runtime_error);
 }
 
 TEST(Messages, BeginWithTheNameOfTheirKind) {

@@ -82,6 +82,23 @@ TEST_F(CheckpointIntervalTest, AdaptiveGoesByTheFailuresThatCame) {
   EXPECT_LT(newest, calm / 2) << "a failure every 400 s";
 }
 
+/// Without an end of its wakes, a job that nobody assigns again would be simulated for ever.
+TEST_F(CheckpointIntervalTest, AdaptiveAsksForNoCallWhileTheJobIsOnHold) {
+  start("adaptive");
+  const auto wakes = [this](const std::vector<Event>& events, Nanos now) {
+    DecisionList decisions;
+    policy_.observe(context_, toy::seen_of(world_, events, samples_, now), decisions);
+    return decisions.wake_times();
+  };
+  const std::vector<Nanos> first = wakes({steps()}, 20 * kSecond);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(wakes({Tick{}}, first[0]).size(), 1u) << "while the job runs, the mean grows on";
+  world_.apply(Event(RanksLost{{0}, {{2}}, {2}}), first[0]);
+  world_.apply(Event(JobHeld{{0}}), first[0]);
+  EXPECT_TRUE(wakes({RanksLost{{0}, {{2}}, {2}}, JobHeld{{0}}}, first[0]).empty());
+  EXPECT_TRUE(wakes({Tick{}}, 100 * first[0]).empty());
+}
+
 TEST_F(CheckpointIntervalTest, ASavedStateGoesOnAlike) {
   start("adaptive");
   see({steps()}, 20 * kSecond);

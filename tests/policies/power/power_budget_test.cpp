@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
+#include "tests/policies/node_of_eight.hpp"
 #include "tests/policies/toy.hpp"
 #include "topologies/power.hpp"
 
@@ -16,21 +17,6 @@ namespace {
 constexpr Nanos kHour = 3600 * kNanosPerSecond;
 /// 6.72 of 8.4 kW by day: 490 W for each GPU, 3,920 W for all.
 constexpr const char* kByDay = "limits: [{share: 80%, from: 8 h, until: 20 h, every: 24 h}]\n";
-
-Cluster node_of_eight() {
-  GpuModel gpu{};
-  gpu.name = "H100";
-  gpu.idle_power = {75};
-  gpu.max_power = {700};
-  Cluster::Shape shape{};
-  shape.nodes = 1;
-  shape.gpus_per_node = 8;
-  shape.nics_per_node = 1;
-  shape.nodes_per_unit = 1;
-  shape.spines = 1;
-  shape.host_power = {2800};
-  return Cluster(std::move(gpu), shape, Price{});
-}
 
 /// Two jobs of four GPUs, and the policy that divides the power among them.
 class PowerBudgetTest : public ::testing::Test {

@@ -53,5 +53,13 @@ TEST(QosUse, BothLimitsHold) {
   EXPECT_TRUE(use.fits("unknown", "ann", 1000));
 }
 
+TEST(QosUse, UnknownUsersHaveNoLimitOfAUser) {
+  const QosTable table({{.name = "q", .gpus = 8, .gpus_per_user = 5}});
+  QosUse use(table);
+  use.add("q", "", 4);
+  EXPECT_TRUE(use.fits("q", "", 4)) << "two jobs of unknown users need not be one user's";
+  EXPECT_FALSE(use.fits("q", "", 5)) << "limit of all";
+}
+
 }  // namespace
 }  // namespace orrery

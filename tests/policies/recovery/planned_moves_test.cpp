@@ -10,9 +10,9 @@ namespace {
 
 const Part kGpu3{PartKind::gpu, 3};
 
-PartChanged announced(Part part) {
+PartChanged announced(Part part, Nanos at = 90) {
   Removal removal;
-  removal.at = 90;
+  removal.at = at;
   return {part, {.removal = removal}};
 }
 PartChanged lost(Part part) { return {part, {.health = Health::lost, .rate = 0}}; }
@@ -30,12 +30,13 @@ class PlannedMovesTest : public ::testing::Test {
   /// Applies the events and returns the policy's decisions about them.
   std::vector<Decision> decide(const std::vector<Event>& events) {
     for (const Event& event : events) {
-      if (!std::holds_alternative<Decided>(event)) world_.apply(event, 5);
+      if (!std::holds_alternative<Decided>(event)) world_.apply(event, now_);
     }
     DecisionList decisions(next_);
-    const Observation seen = toy::seen_of(world_, events, samples_, 5);
+    const Observation seen = toy::seen_of(world_, events, samples_, now_);
     moves_.observe(seen, moves_.read_parts(seen), decisions);
     next_ = decisions.next();
+    wakes_ = decisions.wake_times();
     return decisions.items();
   }
   /// Returns the only decision, in words.
@@ -48,6 +49,15 @@ class PlannedMovesTest : public ::testing::Test {
   }
   /// Returns the outcome of the newest decision.
   Decided outcome(Outcome status) const { return {next_ - 1, status, ""}; }
+  /// Announces the removal of a GPU of a job that cannot move. The decision to shrink is rejected,
+  /// the one to save applied, and step 7 ends.
+  void order_save() {
+    moves_.set_rules({.moves = false});
+    decide({announced(kGpu3)});
+    decide({outcome(Outcome::rejected)});
+    decide({outcome(Outcome::applied)});
+    world_.apply(StepsDone{{0}, 7, 1}, 0);
+  }
   JobStarted started(Standing where) { return toy::started(world_, 0, std::move(where), 8); }
   void take(std::uint32_t first, std::uint32_t count) {
     toy::run_on(world_, toy::plain(static_cast<std::uint32_t>(world_.jobs().submitted()), count),
@@ -59,6 +69,8 @@ class PlannedMovesTest : public ::testing::Test {
   NoSamples samples_;
   PlannedMoves moves_;
   DecisionId next_ = 0;
+  Nanos now_ = 5;             ///< instant of the next call
+  std::vector<Nanos> wakes_;  ///< wake-ups of the newest call
 };
 
 TEST_F(PlannedMovesTest, ARankMovesToTheFirstFreeGpu) {
@@ -93,6 +105,25 @@ TEST_F(PlannedMovesTest, WithoutASpareTheJobShrinksAndTakesTheGpuBack) {
             "step 0}");
 }
 
+TEST_F(PlannedMovesTest, AJobShrinksTwoMinutesBeforeTheRemoval) {
+  constexpr Nanos kMinute = 60'000'000'000;
+  take(4, 4);
+  EXPECT_TRUE(decide({announced(kGpu3, 10 * kMinute)}).empty());
+  EXPECT_EQ(wakes_, std::vector<Nanos>{8 * kMinute});
+  now_ = 8 * kMinute - 1;
+  EXPECT_TRUE(decide({}).empty());
+  now_ = 8 * kMinute;
+  EXPECT_NE(line({}).find("data 3"), std::string::npos);
+  EXPECT_TRUE(decide({outcome(Outcome::applied), started(toy::standing(0, 3))}).empty());
+}
+
+TEST_F(PlannedMovesTest, AJobThatWaitsToShrinkMovesToAGpuThatBecomesFree) {
+  take(4, 4);
+  EXPECT_TRUE(decide({announced(kGpu3, 600'000'000'000)}).empty());
+  now_ = 100;
+  EXPECT_NE(line({JobDone{{1}, Ending::completed}}).find("data 4 state peer"), std::string::npos);
+}
+
 TEST_F(PlannedMovesTest, ARejectedGrowthIsNotRepeatedAtOnce) {
   take(4, 4);
   decide({announced(kGpu3)});
@@ -120,7 +151,7 @@ TEST_F(PlannedMovesTest, ASavedJobReleasesItsGpusAndReturnsWithThePart) {
   EXPECT_TRUE(decide({outcome(Outcome::applied)}).empty());
   EXPECT_TRUE(decide({SaveDone{{0}, 7, Tier::local_disk}}).empty()) << "an earlier checkpoint";
   world_.apply(StepsDone{{0}, 7, 1}, 0);
-  EXPECT_EQ(line({SaveDone{{0}, 8, Tier::local_disk}}), "Assign{job 0: nothing, step 0}");
+  EXPECT_EQ(line({SaveDone{{0}, 8, Tier::local_disk, 1, 40}}), "Assign{job 0: nothing, step 0}");
   EXPECT_TRUE(decide({outcome(Outcome::applied), JobStopped{{0}, 8}}).empty());
   EXPECT_TRUE(decide({lost(kGpu3)}).empty());
   EXPECT_EQ(line({PartChanged{kGpu3, {}}}),
@@ -128,12 +159,39 @@ TEST_F(PlannedMovesTest, ASavedJobReleasesItsGpusAndReturnsWithThePart) {
             "step 0}");
 }
 
+TEST_F(PlannedMovesTest, AJobWorksOnUntilShortlyBeforeTheRemoval) {
+  order_save();
+  now_ = 8;
+  // The removal is at 90 ns: before it are 8 + 2 ns of the checkpoint and two steps of 3 ns.
+  EXPECT_TRUE(decide({StepsDone{{0}, 9, 2, 6}, SaveDone{{0}, 8, Tier::local_disk, 1, 8}}).empty());
+  EXPECT_EQ(wakes_, std::vector<Nanos>{74});
+  now_ = 30;
+  EXPECT_TRUE(decide({announced({PartKind::gpu, 2})}).empty()) << "it waits";
+  std::string bytes;
+  ByteWriter write(bytes);
+  moves_.save_to(write);
+  moves_ = {};
+  ByteReader read(bytes);
+  moves_.load_from(read);
+  now_ = 74;
+  EXPECT_EQ(line({}), "Save{job 0: tier local-disk, step 0}");
+  EXPECT_TRUE(decide({outcome(Outcome::applied)}).empty());
+  now_ = 85;
+  EXPECT_EQ(line({StepsDone{{0}, 11, 2, 6}, SaveDone{{0}, 11, Tier::local_disk, 1, 8}}),
+            "Assign{job 0: nothing, step 0}");
+}
+
+TEST_F(PlannedMovesTest, ARemovalThatIsTakenBackEndsTheWait) {
+  order_save();
+  now_ = 8;
+  decide({SaveDone{{0}, 8, Tier::local_disk}});
+  EXPECT_TRUE(decide({PartChanged{kGpu3, {}}}).empty());
+  now_ = 84;
+  EXPECT_TRUE(decide({}).empty());
+}
+
 TEST_F(PlannedMovesTest, AFailedCheckpointIsRepeated) {
-  moves_.set_rules({.moves = false});
-  decide({announced(kGpu3)});
-  decide({outcome(Outcome::rejected)});
-  decide({outcome(Outcome::applied)});
-  world_.apply(StepsDone{{0}, 7, 1}, 0);
+  order_save();
   EXPECT_EQ(line({SaveDone{{0}, 8, Tier::local_disk, 0, 0, false}}),
             "Save{job 0: tier local-disk, step 0}");
 }
@@ -169,7 +227,7 @@ TEST_F(PlannedMovesTest, ASavedStateContinues) {
   EXPECT_EQ(decide({PartChanged{kGpu3, {}}}).size(), 1u) << "it knows the size of the job";
 }
 
-TEST_F(PlannedMovesTest, AStateWithoutThePartsThatAreAwayIsConverted) {
+TEST_F(PlannedMovesTest, StatesOfEarlierVersionsAreConverted) {
   take(4, 4);
   decide({announced(kGpu3)});
   std::string bytes, away;
@@ -179,13 +237,16 @@ TEST_F(PlannedMovesTest, AStateWithoutThePartsThatAreAwayIsConverted) {
   parts.read_changes(toy::seen_of(world_, {}, samples_, 5));
   parts.save_to(write_away);
   ASSERT_TRUE(bytes.starts_with(away));
-  std::string old = bytes.substr(away.size());  // the state that version 0 wrote
-  EXPECT_FALSE(convert_planned_moves(old, 7));
+  std::string first = bytes.substr(0, bytes.size() - 3 * sizeof(Nanos)) + "owner";  // no instants
+  std::string old = first.substr(away.size());
+  EXPECT_FALSE(convert_planned_moves(first, kPlannedMovesVersion));
+  ASSERT_TRUE(convert_planned_moves(first, 1));
+  EXPECT_EQ(first, bytes + "owner");
   ASSERT_TRUE(convert_planned_moves(old, 0));
   ByteReader read(old);
   moves_ = {};
   moves_.load_from(read);
-  EXPECT_TRUE(read.is_at_end());
+  EXPECT_EQ(read.rest(), "owner");
   decide({outcome(Outcome::applied), started(toy::standing(0, 3))});
   EXPECT_EQ(decide({PartChanged{kGpu3, {}}}).size(), 1u) << "it knows the size of the job";
 }

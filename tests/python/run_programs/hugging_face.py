@@ -1,4 +1,7 @@
-"""Trainer of transformers on a small model, with the text of Debian's licences."""
+"""Trainer of transformers on a small model, with the text of Debian's licences.
+
+CHECKPOINTS=FOLDER keeps checkpoints there, every EVERY=STEPS, and resumes from the newest one.
+"""
 
 import glob
 import os
@@ -8,6 +11,7 @@ import torch
 from end import print_end
 from pace import declare_pace
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
 LENGTH = 32
 
@@ -30,6 +34,9 @@ class Text(torch.utils.data.Dataset):
 class Marks(TrainerCallback):
     """Prints steps, so that a test knows when training has begun."""
 
+    def on_train_begin(self, args, state, control, **more):
+        print(f"begins at step {state.global_step} of rank {os.environ['RANK']}", flush=True)
+
     def on_step_end(self, args, state, control, **more):
         if state.global_step % 10 == 0:
             print(f"at step {state.global_step} of rank {os.environ['RANK']}", flush=True)
@@ -41,13 +48,16 @@ model = GPT2LMHeadModel(
                bos_token_id=0, eos_token_id=0)
 )  # fmt: skip
 declare_pace(model)
+kept = os.environ.get("CHECKPOINTS")
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
-        output_dir=folder, max_steps=int(os.environ.get("STEPS", "40")),
-        per_device_train_batch_size=4, use_cpu=True, report_to=[], save_strategy="no",
+        output_dir=kept or folder, max_steps=int(os.environ.get("STEPS", "40")),
+        per_device_train_batch_size=4, use_cpu=True, report_to=[],
+        save_strategy="steps" if kept else "no", save_steps=int(os.environ.get("EVERY", "20")),
         logging_steps=10, ddp_backend="gloo", disable_tqdm=True, seed=0,
         dataloader_drop_last=True,
     )  # fmt: skip
     trainer = Trainer(model=model, args=arguments, train_dataset=Text(), callbacks=[Marks()])
-    ended = trainer.train()
+    newest = get_last_checkpoint(kept) if kept and os.path.isdir(kept) else None
+    ended = trainer.train(resume_from_checkpoint=newest)
 print_end(os.environ["RANK"], ended.global_step, model)

@@ -1,13 +1,24 @@
-"""Trainer of Lightning with synchronised metrics."""
+"""Trainer of Lightning with synchronised metrics.
+
+EXAMPLE_S=SECONDS of declared compute for each example, without synchronised metrics, which wait for
+the other ranks; SLOW=FACTOR makes the last rank slower. CHECKPOINTS=FOLDER keeps checkpoints there,
+every EVERY=STEPS, and resumes from the newest one.
+"""
 
 import os
+import time
 
 import lightning
 import torch
 from end import print_end
 from pace import declare_pace
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
+
+EXAMPLE_S = float(os.environ.get("EXAMPLE_S", "0"))
+if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
+    EXAMPLE_S *= float(os.environ.get("SLOW", "1"))
 
 
 class Model(lightning.LightningModule):
@@ -20,11 +31,16 @@ class Model(lightning.LightningModule):
     def training_step(self, batch, at):
         """Return the loss of one batch."""
         data = batch[0]
+        time.sleep(EXAMPLE_S * len(data))
         loss = (self.layers(data) - data).square().mean()
-        self.log("loss", loss, sync_dist=True)
+        self.log("loss", loss, sync_dist="EXAMPLE_S" not in os.environ)
         if at % 10 == 0:
-            print(f"at step {at} of rank {self.global_rank}", flush=True)
+            print(f"at step {at} of rank {self.global_rank}: {len(data)} examples", flush=True)
         return loss
+
+    def on_train_start(self):
+        """Prints the step from which the training goes on."""
+        print(f"begins at step {self.global_step} of rank {self.global_rank}", flush=True)
 
     def configure_optimizers(self):
         """Return the optimizer."""
@@ -35,12 +51,17 @@ torch.set_num_threads(1)
 lightning.seed_everything(0)
 model = Model()
 declare_pace(model.layers)
+kept = os.environ.get("CHECKPOINTS")
+every = int(os.environ.get("EVERY", "20"))
+saves = [ModelCheckpoint(dirpath=kept, save_last=True, every_n_train_steps=every)] if kept else []
 trainer = lightning.Trainer(
     accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]),
     strategy=DDPStrategy(process_group_backend="gloo"),
-    max_steps=int(os.environ.get("STEPS", "40")), logger=False, enable_checkpointing=False,
+    max_steps=int(os.environ.get("STEPS", "40")), logger=False,
+    enable_checkpointing=bool(kept), callbacks=saves,
     enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
 data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
-trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True))
+loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True)
+trainer.fit(model, loader, ckpt_path="last" if kept else None)
 print_end(trainer.global_rank, trainer.global_step, model)

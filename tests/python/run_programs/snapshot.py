@@ -1,4 +1,6 @@
-"""FSDP2 or DDP loop with two lines of orrery.torch: WRAP=fsdp|ddp, FOLDER=PATH, EVERY=STEPS.
+"""FSDP2 or DDP loop with two lines of orrery.torch: WRAP=fsdp|ddp|fixed, FOLDER=PATH, EVERY=STEPS.
+
+fixed: DDP that keeps the buckets of its first step.
 
 Two passes over a shuffled data set, with dropout: all that a resumption must restore. With END=PATH
 the loop ends once that file exists.
@@ -22,7 +24,8 @@ model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Dropout(0.1), nn.Linear(
 if os.environ.get("WRAP") == "fsdp":
     fully_shard(model, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
 else:
-    model = DistributedDataParallel(model)
+    fixed = os.environ.get("WRAP") == "fixed"
+    model = DistributedDataParallel(model, find_unused_parameters=fixed)
 declare_pace(model)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)

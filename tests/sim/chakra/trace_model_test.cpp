@@ -1,5 +1,6 @@
 #include "sim/chakra/trace_model.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/sim/run.hpp"
@@ -36,6 +37,23 @@ TEST(TraceModel, SixteenThousandRanksAreOneClassAndThreeEvents) {
   const Report report = simulate_example("allreduce-ring-1024.yaml", {"collective.ranks=16384"});
   EXPECT_EQ(report.rank_classes(), 1u);
   EXPECT_EQ(report.events(), 3u);
+}
+
+TEST(TraceModel, MoreThanAHundredThousandRanksChooseTheirAlgorithmAsOneClass) {
+  const auto of = [](std::uint32_t ranks, const char* algorithm) {
+    return simulate_example(
+        "allreduce-ring-1024.yaml",
+        {fmt::format("cluster.nodes={}", ranks / 8), fmt::format("collective.ranks={}", ranks),
+         fmt::format("collective.algorithm={}", algorithm)});
+  };
+  for (const std::uint32_t ranks : {131'072u, 262'144u}) {
+    const Report chosen = of(ranks, "automatic"), ring = of(ranks, "ring"),
+                 tree = of(ranks, "tree");
+    EXPECT_EQ(chosen.ranks(), ranks);
+    EXPECT_EQ(chosen.rank_classes(), 1u) << ranks;
+    EXPECT_LE(chosen.step_time_s(), std::min(ring.step_time_s(), tree.step_time_s())) << ranks;
+    EXPECT_GT(chosen.step_time_s(), 0) << ranks;
+  }
 }
 
 TEST(TraceModel, WhatSharesASizeWithARankCountIsWhatOneRankPutsIn) {

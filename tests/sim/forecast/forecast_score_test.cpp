@@ -103,6 +103,52 @@ TEST(ForecastScore, OneOverdueJobDoesNotSetTheIntervals) {
   EXPECT_LT(score.forecast(samples(s(9000)), s(9000)).high80, s(9300));
 }
 
+/// A job that waits for a month has as much memory as one that waits for a day, and its score
+/// counts all of its forecasts.
+TEST(ForecastScore, OfOneJobForecastsAtEqualDistancesAreKept) {
+  ForecastScore score;
+  const std::vector<Nanos> samples{s(198), s(199), s(200), s(201), s(202)};
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<Nanos> now = samples;
+    for (Nanos& each : now) each += s(10 * i);
+    score.add({0}, score.forecast(now, s(10 * i)), now);
+  }
+  const std::vector<InstantForecast> kept = score.resolve_job({0}, s(10000));
+  ASSERT_GE(kept.size(), 32u);
+  ASSERT_LE(kept.size(), 64u);
+  const Nanos distance = kept[1].made - kept[0].made;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_EQ(kept[i].made, static_cast<Nanos>(i) * distance);
+  }
+  const ScoreRow row = score.rows().back();
+  EXPECT_EQ(row.forecasts, 1000u);
+  EXPECT_NEAR(row.median_error_s, 5000 - 200, 200);
+}
+
+TEST(ForecastScore, OfManyJobsFewForecastsAreKept) {
+  ForecastScore score;
+  const std::vector<Nanos> samples{s(198), s(200), s(202)};
+  for (int i = 0; i < 10; ++i) {
+    for (std::uint32_t job = 0; job < 30000; ++job) {
+      score.add({job}, {.made = s(i), .median = s(200)}, samples);
+    }
+  }
+  EXPECT_LE(score.resolve_job({29999}, s(200)).size(), 8u);
+  EXPECT_EQ(score.rows().back().forecasts, 10u);
+}
+
+TEST(ForecastScore, ErrorsAreCountedByValue) {
+  ForecastScore score;
+  for (std::uint32_t i = 0; i < 101; ++i) {
+    const std::vector<Nanos> samples{s(1000), s(1000), s(1000)};
+    score.add({i}, score.forecast(samples, 0), samples);
+    score.resolve_job({i}, s(1000) + s(i) * 1234567);
+  }
+  const ScoreRow row = score.rows().back();
+  EXPECT_NEAR(row.median_error_s, 50.0 * 1234567, 50.0 * 1234567 / 2000);
+  EXPECT_DOUBLE_EQ(row.within_minute, 1 / 101.0);
+}
+
 /// The distance of early samples does not lead to an instant before the forecast.
 TEST(ForecastScore, NoIntervalBeginsBeforeTheForecast) {
   const std::vector<Nanos> samples{s(1001), s(1050), s(1400), s(1500), s(1600)};

@@ -3,6 +3,8 @@
 #include "sim/forecast/run_twin.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +39,9 @@ class RunTwinTest : public testing::Test {
             [](const RunRequest& request) { return run_futures(kSim, request); },
             std::move(options)};
   }
-  RunCourse course(double until_s) const { return read_course(log_, to_nanos(until_s), *cluster_); }
+  RunCourse course(double until_s) const {
+    return RunCourseReader(log_, *cluster_).course_at(to_nanos(until_s));
+  }
   void forecast(RunTwin& twin, double at_s) const {
     twin.resolve_forecasts(course(at_s));
     twin.forecast_run(log_, course(at_s));
@@ -66,6 +70,37 @@ TEST_F(RunTwinTest, TheCourseHasEachStepTheLossesAndTheEnd) {
   EXPECT_LT(course(end_s / 2).commits.size(), 30u);
   EXPECT_EQ(read_tail(log_).newest, all.now);
   EXPECT_TRUE(read_tail(log_).is_complete);
+}
+
+/// A log that grows byte by byte gives the same courses as the complete log, and no call counts
+/// before it is complete.
+TEST_F(RunTwinTest, TheCourseOfAGrowingLogIsThatOfTheWholeLog) {
+  record("kill-one-rank.yaml", {});
+  std::ifstream file(log_, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  LogReader log(log_);
+  read_header(log);
+  const std::size_t begin = log.bytes().size() + 4;  // the length of a record has up to four bytes
+  const std::string growing = dir_ / "growing";
+  std::ofstream(growing, std::ios::binary) << bytes.substr(0, begin);
+  RunCourseReader reader(growing, *cluster_);
+  std::ofstream out(growing, std::ios::binary | std::ios::app);
+  Nanos next = kNanosPerSecond;
+  std::size_t courses = 0;
+  for (std::size_t written = begin; written <= bytes.size(); ++written) {
+    for (; reader.has_call_after(next); next += kNanosPerSecond / 2, ++courses) {
+      const RunCourse& here = reader.course_at(next);
+      const RunCourse whole = course(to_seconds(next));
+      ASSERT_EQ(here.now, whole.now);
+      ASSERT_EQ(here.commits.size(), whole.commits.size());
+      ASSERT_EQ(here.losses, whole.losses);
+      ASSERT_EQ(here.slow, whole.slow);
+    }
+    if (written < bytes.size()) out << bytes[written] << std::flush;
+  }
+  EXPECT_GT(courses, 5u);
+  EXPECT_TRUE(reader.is_complete());
+  EXPECT_EQ(reader.course_at(kNever).ended, course(1e6).ended);
 }
 
 TEST_F(RunTwinTest, ARunWithoutSurprisesEndsWhenForecast) {

@@ -96,6 +96,29 @@ TEST(MaxMin, AVirtualClusterWithoutAQuotaBorrowsLast) {
   EXPECT_EQ(under("max-min", jobs, {{"a", 4}}).started, (Seconds{{0, 1}, {10, 0}}));
 }
 
+/// The order of submission, then of the log, decides between equal shares, not the names.
+TEST(FairShares, OfEqualSharesTheEarlierJobGoesFirst) {
+  const std::vector<TraceJob> jobs{
+      logged_job("b1", 0, 8, 10, "b"), logged_job("a1", 0, 8, 10, "a"),
+      logged_job("c1", 0, 8, 10, "c"), logged_job("b2", 1, 8, 10, "b"),
+      logged_job("a2", 2, 8, 10, "a")};
+  const Seconds in_order{{0, 0}, {10, 1}, {20, 2}, {30, 3}, {40, 4}};
+  EXPECT_EQ(under("drf", jobs).started, in_order);
+  const Course course = under("max-min", jobs, {{"a", 2}, {"b", 2}, {"c", 2}});
+  EXPECT_EQ(course.started, in_order);
+  EXPECT_TRUE(course.stopped.empty());
+}
+
+/// A job whose GPUs another owner took back waits at its old place.
+TEST(MaxMin, APreemptedJobKeepsItsPlace) {
+  const std::vector<TraceJob> jobs{logged_job("b1", 0, 8, 20, "b"),
+                                   logged_job("b2", 1, 8, 10, "b"),
+                                   logged_job("a1", 5, 8, 10, "a")};
+  const Course course = under("max-min", jobs, {{"a", 8}});
+  EXPECT_EQ(course.started, (Seconds{{0, 0}, {5, 2}, {15, 0}, {30, 1}}));
+  EXPECT_EQ(course.stopped, (Seconds{{5, 0}}));
+}
+
 TEST(Drf, TheSmallestShareGoesNextAndNobodyLosesGpus) {
   // a came first with everything; b gets the next two GPUs that are free, not a's third job.
   const std::vector<TraceJob> jobs{logged_job("a1", 0, 4, 10, "a"),

@@ -35,6 +35,20 @@ TEST(JobEstimates, LearnedFromTheMostAlikeThatHaveEnded) {
   EXPECT_EQ(estimates.at_submission(job_of("cat", "new", 1, 5)), seconds(155)) << "all";
 }
 
+TEST(JobEstimates, UnknownUsersAreNotOneUser) {
+  JobEstimates estimates({.kind = EstimateKind::learned});
+  TraceJob brief = job_of("", "train", 8, 0), lengthy = brief;
+  lengthy.pool = "long";
+  for (int i = 0; i < 2; ++i) {
+    estimates.record_end(brief, seconds(100));
+    estimates.record_end(lengthy, seconds(10000));
+  }
+  EXPECT_EQ(estimates.at_submission(brief), seconds(100)) << "by the virtual cluster";
+  EXPECT_EQ(estimates.at_submission(lengthy), seconds(10000));
+  lengthy.pool = {};
+  EXPECT_EQ(estimates.at_submission(lengthy), seconds(5050)) << "by the size";
+}
+
 TEST(JobEstimates, WhatWasAskedForAndWithoutThatWhatWasLearned) {
   JobEstimates estimates({.kind = EstimateKind::requested});
   estimates.record_end(job_of("ann", "a", 1, 0), seconds(50));

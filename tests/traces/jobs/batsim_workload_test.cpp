@@ -33,6 +33,14 @@ std::vector<std::string> in_full(const std::vector<TraceJob>& jobs) {
   return out;
 }
 
+TEST(BatsimWorkload, ADelayHasAnotherNameInBatsim5) {
+  const JobLog log = parse_job_log(
+      "w.json", R"({"nb_res": 4, "jobs": [{"id": 1, "subtime": 5, "res": 2, "profile": "d"}],
+                    "profiles": {"d": {"type": "DelayProfile", "delay": 20.20}}})");
+  ASSERT_EQ(log.jobs.size(), 1u);
+  EXPECT_EQ(in_short(log.jobs[0]), "1 0+20/0 x2");
+}
+
 TEST(BatsimWorkload, DelaysAreDurationsUpToTheWalltime) {
   const JobLog log = load_job_log(kSample);
   EXPECT_EQ(log.quality.format(), "batsim");

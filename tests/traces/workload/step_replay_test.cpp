@@ -64,7 +64,20 @@ TEST(StepReplay, ExchangeHasOneIdentityWhateverTheMicroBatches) {
   EXPECT_EQ(seen.size(), 1u);
 }
 
-/// Small gradients, as of a toy model, count as norms or flags.
+TEST(StepReplay, GradientsOfASmallModelAreExchanged) {
+  RecordedStep step = recorded_step();
+  for (RecordedOp& op : *step.mutable_ops()) {
+    if (!op.collective().empty()) op.set_bytes(20'000);
+  }
+  for (const double gradients : {16e6, 40e3, 0.0}) {  // 0: as measured
+    step.set_gradient_bytes(gradients);
+    StepGraph graph(recorded_job(step, 8, 24));
+    auto seen = counts(graph.program(0, 3));
+    EXPECT_EQ((seen[{OpKind::collective, Phase::gradient}]), gradients > 1e6 ? 0 : 2) << gradients;
+  }
+}
+
+/// Collectives that are small beside the gradients carry norms or flags.
 TEST(StepReplay, SmallCollectivesOfTheLastPassHaveOneIdentityToo) {
   RecordedStep step = recorded_step();
   step.set_micro_batches(2);

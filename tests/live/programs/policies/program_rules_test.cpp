@@ -8,8 +8,8 @@
 namespace orrery::live {
 namespace {
 
-const ProgramFeatures kPlain{.no_codes = "no buckets"};
-const ProgramFeatures kWhole{.has_state = true, .is_whole = true, .every = 5};
+const ProgramFeatures kPlain{.no_saves = "no trainer", .no_codes = "no buckets"};
+const ProgramFeatures kWhole{.has_state = true, .is_whole = true, .has_saves = true, .every = 5};
 const ProgramFeatures kShared{.share = 8};
 
 /// Job with four ranks of which rank 2 is lost.
@@ -40,10 +40,9 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
   EXPECT_TRUE(kWhole.capabilities().settings.has<CheckpointPlan>());
   EXPECT_FALSE(kWhole.capabilities().settings.has<Shares>());
   EXPECT_TRUE(kShared.capabilities().settings.has<Shares>());
-  const ProgramFeatures features =
-      features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP", "0", "0", "0", "0",
-                   "no loader"});
-  EXPECT_TRUE(features.has_state);
+  const ProgramFeatures features = features_of({"ready", "7", "sharded", "20", "0", "no sampler",
+                                                "no DDP", "0", "0", "0", "0", "no loader", ""});
+  EXPECT_TRUE(features.has_state && features.has_saves);
   EXPECT_FALSE(features.is_whole);
   EXPECT_EQ(features.every, 20u);
   EXPECT_FALSE(common_features(kWhole, features).is_whole);
@@ -53,7 +52,7 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
 
 TEST(ProgramRules, ReadersOfDataAreTheSameOnAllRanks) {
   const ProgramFeatures reads =
-      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", ""});
+      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", "", ""});
   EXPECT_EQ(reads.prefetch, (Prefetch{2, 4}));
   EXPECT_TRUE(reads.capabilities().settings.has<Prefetch>());
   ProgramFeatures other = reads;
@@ -75,7 +74,7 @@ TEST(ProgramRules, AMissingFeatureIsNamed) {
   const Needs plans{.actions = Kinds<Action>::of<Configure>(),
                     .settings = Kinds<Setting>::of<CheckpointPlan>()};
   EXPECT_EQ(missing_features(kWhole, plans), "");
-  EXPECT_NE(missing_features(kPlain, plans).find("calls orrery.torch.state()"), std::string::npos);
+  EXPECT_EQ(missing_features(kPlain, plans), "snapshots: no trainer");
   const Needs others{.actions = Kinds<Action>::of<Configure>(),
                      .settings = Kinds<Setting>::of<CodecRules, CollectiveTable, Shares>()};
   const ProgramFeatures no_shares{.no_shares = "BatchNorm", .no_codes = "no DDP"};
@@ -109,6 +108,22 @@ TEST(ProgramRules, TheTierOfTheProgramDecidesAboutARecovery) {
   EXPECT_EQ(loss.refusal(kPlain, loss.assign({0, 1, 2, 3}, StateFrom::none)), "");
   EXPECT_NE(loss.refusal(kPlain, loss.assign({0, 1, 3}, StateFrom::none)), "");
   EXPECT_NE(loss.refusal(kWhole, Assign{.job = loss.id}), "");
+}
+
+TEST(ProgramRules, CheckpointsOfATrainerFollowAPlanAndReplaceNoRank) {
+  const Loss loss;
+  const ProgramFeatures own =
+      features_of({"ready", "0", "own", "50", "0", "", "", "0", "0", "0", "0", "", ""});
+  EXPECT_EQ(loss.refusal(own, Save{loss.id, Tier::local_disk}), "");
+  EXPECT_EQ(std::get<CheckpointPlan>(program_job("train.py", 4, own).settings.front()).every_steps,
+            50u);
+  EXPECT_NE(loss.refusal(own, loss.assign({0, 1, 2, 3}, StateFrom::peer))
+                .find("calls orrery.torch.state()"),
+            std::string::npos);
+  const ProgramFeatures none =
+      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps"});
+  EXPECT_EQ(loss.refusal(common_features(own, none), Save{loss.id, Tier::local_disk}),
+            "no snapshots: no steps");
 }
 
 TEST(ProgramRules, TheLimitsOfTheRunCount) {
