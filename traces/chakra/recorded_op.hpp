@@ -20,7 +20,13 @@ constexpr std::array<std::string_view, 3> names_of(RecordedPhase) {
 /// Kind of a recorded collective or message (RecordedOp.collective). none: the operation consists
 /// of kernels.
 enum class RecordedCollective : std::uint8_t {
-  none, all_reduce, reduce_scatter, all_gather, all_to_all, send, receive
+  none,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  send,
+  receive
 };
 constexpr std::array<std::string_view, 7> names_of(RecordedCollective) {
   return {"", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send", "receive"};
@@ -49,6 +55,12 @@ inline std::uint32_t stages_of(const RecordedStep& step) {
 /// Returns the operations of a stage, which must be below stages_of() (not checked).
 inline const RecordedOps& ops_of(const RecordedStep& step, std::uint32_t stage) {
   return stage == 0 ? step.ops() : step.stages(static_cast<int>(stage) - 1).ops();
+}
+/// Returns the bytes of the gradients of one rank of a stage, which must be below stages_of() (not
+/// checked); 0 in a measured recording.
+inline double gradient_bytes_of(const RecordedStep& step, std::uint32_t stage) {
+  return stage == 0 ? step.gradient_bytes()
+                    : step.stages(static_cast<int>(stage) - 1).gradient_bytes();
 }
 
 }  // namespace orrery

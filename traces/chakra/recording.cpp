@@ -60,8 +60,8 @@ std::string_view step_text(const ChakraFile& file) {
 }
 
 /// Returns what is wrong with an operation of a stage; "" if nothing.
-std::string problem_of(const RecordedStep& step, const RecordedOps& ops, int number) {
-  const RecordedOp& op = ops[number];
+std::string problem_of(const RecordedStep& step, std::uint32_t stage, int number) {
+  const RecordedOp& op = ops_of(step, stage)[number];
   if (op.kernels_size() != op.counts_size()) return "has kernels without a count";
   for (const std::uint32_t kernel : op.kernels()) {
     if (kernel >= static_cast<std::uint32_t>(step.kernels_size())) return "has an unknown kernel";
@@ -73,7 +73,10 @@ std::string problem_of(const RecordedStep& step, const RecordedOps& ops, int num
     return "belongs to an unknown micro-batch";
   }
   if (is_message(op)) {
-    return op.peer() < stages_of(step) ? "" : "is a message of an unknown stage";
+    const std::uint32_t stages = stages_of(step);
+    if (phase_of(op) == RecordedPhase::update) return "is a message outside of the passes";
+    if ((op.peer() + 1) % stages == stage || (stage + 1) % stages == op.peer()) return {};
+    return "is a message of a stage that is no neighbour";
   }
   if (!op.collective().empty() && (op.size() < 2 || op.stride() < 1)) {
     return "is a collective of less than two ranks";
@@ -85,7 +88,8 @@ std::string problem_of(const RecordedStep& step, const RecordedOps& ops, int num
 std::string unmatched_message(const RecordedStep& step) {
   // Sender, receiver, phase, micro-batch and the receiver's chunk, with sends minus receives.
   std::map<std::tuple<std::uint32_t, std::uint32_t, RecordedPhase, std::uint32_t, std::uint32_t>,
-           int> left;
+           int>
+      left;
   for (std::uint32_t stage = 0; stage < stages_of(step); ++stage) {
     for (const RecordedOp& op : ops_of(step, stage)) {
       if (!is_message(op)) continue;
@@ -125,7 +129,7 @@ RecordedStep step_of(const ChakraFile& file) {
     const RecordedOps& ops = ops_of(step, stage);
     const std::string of_stage = stages_of(step) > 1 ? fmt::format(" of stage {}", stage) : "";
     for (int i = 0; i < ops.size(); ++i) {
-      const std::string problem = problem_of(step, ops, i);
+      const std::string problem = problem_of(step, stage, i);
       if (problem.empty()) continue;
       file.fail_at(text.data(), fmt::format("operation {}{} {}", i, of_stage, problem));
     }

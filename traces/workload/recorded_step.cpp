@@ -64,15 +64,25 @@ void check_stages(const Job& job, std::vector<Problem>& out) {
   const Layout& layout = job.layout();
   const auto as_recorded = [&out](const char* key, std::uint32_t recorded, std::uint32_t value) {
     if (std::max(1u, value) == recorded) return;
-    out.push_back({fmt::format("layout.{}", key),
-                   fmt::format("expected {}, as recorded, found {}: leave the key out", recorded,
-                               value)});
+    out.push_back(
+        {fmt::format("layout.{}", key),
+         fmt::format("expected {}, as recorded, found {}: leave the key out", recorded, value)});
   };
   as_recorded("pipeline", stages_of(step), layout.pipeline());
   as_recorded("chunks", recorded_chunks(step), layout.chunks());
   const bool apart = rank_order_of(layout) == RankOrder::pipeline_last;
-  if (stages_of(step) > 1 && layout.data() > 1 && apart != step.stages_apart()) {
+  if (stages_of(step) == 1) return;
+  if (layout.data() > 1 && recorded_data(job) > 1 && apart != step.stages_apart()) {
     out.push_back({"layout.order", "expected the recorded order: leave the key out"});
+  }
+  const std::uint32_t data = std::max(1u, layout.data());
+  const std::uint32_t most = (job.global_batch() + data - 1) / data;
+  if (!has_replayed_order(step, most)) {
+    out.push_back(
+        {"global_batch",
+         fmt::format("expected at most {} micro-batches for a replica, found {}: the recording of "
+                     "the schedule {} has no part that repeats, record more micro-batches",
+                     step.micro_batches(), most, step.schedule())});
   }
 }
 

@@ -313,8 +313,9 @@ class StepGraph {
   void add_pieces();
   void add_recorded_blocks();
   /// Returns the program of a recorded stage; its operations are numbered from `first_op`.
+  /// `order_of`: as followed_micro_batches().
   std::unique_ptr<Program> recorded_program(std::uint32_t stage, std::uint32_t micro_batches,
-                                            std::uint32_t first_op) const;
+                                            std::uint32_t order_of, std::uint32_t first_op) const;
   /// Returns the micro-batches of the replica whose order of passes a program follows; 0: its own.
   std::uint32_t followed_micro_batches(std::uint32_t micro_batches, std::uint32_t most) const;
   MemoryUse recorded_memory(std::uint32_t stage) const;

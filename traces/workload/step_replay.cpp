@@ -6,6 +6,7 @@
 // data-parallel size may differ from the recording: a collective keeps its size in bytes, and
 // kernels on a rank's share of sharded state work on a smaller or larger share.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,14 +35,22 @@ constexpr std::uint32_t kWeightBuckets = 1u << 18;
 /// share of the gradients.
 constexpr double kMostFlags = 64 * 1024, kFlagsShare = 0.01;
 
-/// Returns the bytes of the largest collective of the step that carries norms, flags or counts. A
+/// Returns the bytes of the largest collective of a stage that carries norms, flags or counts. A
 /// measured recording does not state its gradients: its largest collective stands for them.
-double most_flags(const RecordedStep& step) {
-  double gradients = step.gradient_bytes();
-  for (int i = 0; i < step.ops_size() && step.gradient_bytes() == 0; ++i) {
-    if (!step.ops(i).collective().empty()) gradients = std::max(gradients, step.ops(i).bytes());
+double most_flags(const RecordedStep& step, std::uint32_t stage) {
+  const double stated = gradient_bytes_of(step, stage);
+  double gradients = stated;
+  for (const RecordedOp& op : ops_of(step, stage)) {
+    if (stated == 0 && !op.collective().empty() && !is_message(op)) {
+      gradients = std::max(gradients, op.bytes());
+    }
   }
   return std::min(kMostFlags, kFlagsShare * gradients);
+}
+
+/// Returns the first bucket of the collectives of a pass.
+constexpr std::uint32_t first_bucket(Pass::Kind kind) {
+  return kind == Pass::Kind::weights ? kWeightBuckets : 0;
 }
 
 /// Returns `count` executions of a recorded kernel with `ratio` of its work.
@@ -84,13 +93,14 @@ OpCollective op_kind(RecordedCollective collective) {
 class StepGraph::Replay {
  public:
   Replay(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
-         std::uint32_t first_op)
+         std::uint32_t order_of, std::uint32_t first_op)
       : graph_(graph),
         step_(graph.job_.program().step()),
         stage_(stage),
         recorded_ops_(ops_of(step_, stage)),
         micro_batches_(micro_batches),
-        most_flags_(most_flags(step_)),
+        order_of_(std::max(order_of, micro_batches)),
+        most_flags_(most_flags(step_, stage)),
         newest_(static_cast<std::size_t>(recorded_ops_.size())),
         ops_(graph, stage, micro_batches, 0, first_op) {}
 
@@ -107,19 +117,21 @@ class StepGraph::Replay {
   void add_passes();
   void add_stage_passes();
   void add_idle_exchange();
+  void add_idle_stage_exchange();
   void add_part(const Part& part, std::uint32_t recorded_pass);
   void add_op(int number, const Part& part);
   void add_collective(int number, const Part& part);
   void add_message(int number, const Part& part);
   FewOps before(const RecordedOp& recorded, bool with_newest) const;
-  /// Returns the recorded micro-batch of which pass `micro_batch` is a copy.
+  /// Returns the recorded micro-batch of which pass `micro_batch` is a copy. Replicas with fewer
+  /// micro-batches have the passes of the one whose order they follow.
   std::uint32_t source_of(std::uint32_t micro_batch) const {
     const std::uint32_t recorded = step_.micro_batches();
-    if (micro_batch + 1 == micro_batches_) return recorded - 1;
+    if (micro_batch + 1 == order_of_) return recorded - 1;
     return recorded > 1 ? std::min(micro_batch, recorded - 2) : 0;
   }
   Part part_of(const Pass& pass) const {
-    Part part{.pass = pass, .last = pass.micro_batch + 1 == micro_batches_};
+    Part part{.pass = pass, .last = pass.micro_batch + 1 == order_of_};
     part.drop = !part.last && step_.micro_batches() == 1 && !step_.sharded();
     return part;
   }
@@ -133,20 +145,25 @@ class StepGraph::Replay {
   const std::uint32_t stage_;
   const RecordedOps& recorded_ops_;
   const std::uint32_t micro_batches_;
-  const double most_flags_;  ///< bytes of the largest collective that carries no gradients
+  const std::uint32_t order_of_;  ///< micro-batches of the replica whose order is followed
+  const double most_flags_;       ///< bytes of the largest collective that carries no gradients
   /// Newest operation of the program for each recorded operation.
   std::vector<std::optional<ProgramWriter::Index>> newest_;
+  /// Newest message sent, by phase and stage.
+  std::map<std::pair<RecordedPhase, std::uint32_t>, ProgramWriter::Index> sent_;
   ProgramWriter ops_;
   std::uint32_t bucket_ = 0;  ///< bucket of the next collective
 };
 
 std::unique_ptr<Program> StepGraph::Replay::build() {
+  const bool is_idle = micro_batches_ == 0 && !step_.sharded();
   if (stages_of(step_) > 1) {
     add_stage_passes();
+    if (is_idle) add_idle_stage_exchange();
   } else {
     add_passes();
+    if (is_idle) add_idle_exchange();
   }
-  if (micro_batches_ == 0 && !step_.sharded()) add_idle_exchange();
   add_part({.pass = {}, .update = true, .last = true}, 0);
   ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], ops_.last_collectives());
   return ops_.take_program();
@@ -158,33 +175,57 @@ void StepGraph::Replay::add_passes() {
   }
 }
 
+/// A backward pass with the gradients of the weights copies both parts of a recorded one that has
+/// them apart.
 void StepGraph::Replay::add_stage_passes() {
   const std::vector<RecordedPass> recorded = recorded_passes(step_, stage_);
-  for (const Pass& pass : replayed_order(step_, stage_, micro_batches_)) {
-    const Pass source{pass.kind, source_of(pass.micro_batch), pass.chunk};
-    const auto found = std::find_if(recorded.begin(), recorded.end(), [&](const auto& each) {
-      return each.pass == source;
-    });
-    if (found == recorded.end()) continue;
-    bucket_ = pass.kind == Pass::Kind::weights ? kWeightBuckets : 0;
+  std::vector<Pass> order = replayed_order(step_, stage_, order_of_);
+  std::erase_if(order, [this](const Pass& each) { return each.micro_batch >= micro_batches_; });
+  const auto add = [&](const Pass& pass, Pass::Kind kind) {
+    const Pass source{kind, source_of(pass.micro_batch), pass.chunk};
+    const auto found = std::find_if(recorded.begin(), recorded.end(),
+                                    [&](const auto& each) { return each.pass == source; });
+    if (found == recorded.end()) return;
+    bucket_ = first_bucket(kind);
     const Part part = part_of(pass);
     for (const int number : found->ops) add_op(number, part);
+  };
+  for (const Pass& pass : order) {
+    add(pass, pass.kind);
+    const Pass apart{Pass::Kind::weights, pass.micro_batch, pass.chunk};
+    if (pass.kind == Pass::Kind::backward &&
+        std::find(order.begin(), order.end(), apart) == order.end()) {
+      add(pass, Pass::Kind::weights);
+    }
   }
 }
 
 /// A rank without micro-batches takes part in the sum of the gradients.
 void StepGraph::Replay::add_idle_exchange() {
-  const bool staged = stages_of(step_) > 1;
   bucket_ = 0;
   for (int i = 0; i < recorded_ops_.size(); ++i) {
     const RecordedOp& op = recorded_ops_[i];
     const RecordedPhase of = phase_of(op);
     if (of == RecordedPhase::update || op.micro_batch() + 1 != step_.micro_batches()) continue;
-    if (graph_.recorded_[stage_][i] != kNoBlock || is_message(op)) continue;
+    if (graph_.recorded_[stage_][i] != kNoBlock) continue;
     if (of == RecordedPhase::backward) {
-      add_collective(i, {.pass = {Pass::Kind::backward, 0, op.chunk()}, .last = true});
-    } else if (!staged) {
+      add_collective(i, {.pass = {}, .last = true});
+    } else {
       ++bucket_;  // buckets are those of ranks with micro-batches
+    }
+  }
+}
+
+/// As add_idle_exchange(); buckets begin anew in each pass.
+void StepGraph::Replay::add_idle_stage_exchange() {
+  for (const RecordedPass& each : recorded_passes(step_, stage_)) {
+    const Pass& pass = each.pass;
+    if (pass.kind == Pass::Kind::forward || pass.micro_batch + 1 != step_.micro_batches()) continue;
+    bucket_ = first_bucket(pass.kind);
+    for (const int number : each.ops) {
+      if (graph_.recorded_[stage_][number] != kNoBlock || is_message(recorded_ops_[number]))
+        continue;
+      add_collective(number, {.pass = pass, .last = true});
     }
   }
 }
@@ -213,10 +254,16 @@ void StepGraph::Replay::add_op(int number, const Part& part) {
 
 /// Returns the operations of the program that must end before a recorded operation, with the newest
 /// compute operation only if `with_newest`. Recordings name the newest operation of each stream
-/// only.
+/// only. A wait for a message that was sent is one for the newest to the same stage in the same
+/// direction.
 FewOps StepGraph::Replay::before(const RecordedOp& recorded, bool with_newest) const {
   FewOps after;
   for (const std::uint32_t other : recorded.after()) {
+    if (collective_of(recorded_ops_[other]) == RecordedCollective::send) {
+      const auto sent = sent_.find({phase_of(recorded_ops_[other]), recorded_ops_[other].peer()});
+      if (sent != sent_.end()) after.push_back(sent->second);
+      continue;
+    }
     if (!newest_[other]) continue;
     if (with_newest || newest_[other] != ops_.last_compute()) after.push_back(*newest_[other]);
   }
@@ -229,10 +276,12 @@ void StepGraph::Replay::add_message(int number, const Part& part) {
   const bool sends = collective_of(recorded) == RecordedCollective::send;
   const Phase phase =
       phase_of(recorded) == RecordedPhase::forward ? Phase::forward : Phase::backward;
-  newest_[number] = ops_.add_message(
-      sends ? OpKind::send : OpKind::receive, phase,
-      {part.pass.kind, part.pass.micro_batch, recorded.chunk()}, recorded.peer(),
-      Bytes{recorded.bytes()}, before(recorded, true));
+  const Pass pass{part.pass.kind, part.pass.micro_batch, recorded.chunk()};
+  const ProgramWriter::Index made =
+      ops_.add_message(sends ? OpKind::send : OpKind::receive, phase, pass, recorded.peer(),
+                       Bytes{recorded.bytes()}, before(recorded, true));
+  newest_[number] = made;
+  if (sends) sent_[{phase_of(recorded), recorded.peer()}] = made;
 }
 
 /// A collective of the last pass has the same identity on all ranks, whatever their numbers of
@@ -302,8 +351,9 @@ void StepGraph::add_recorded_blocks() {
 
 std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t stage,
                                                      std::uint32_t micro_batches,
+                                                     std::uint32_t order_of,
                                                      std::uint32_t first_op) const {
-  return Replay(*this, stage, micro_batches, first_op).build();
+  return Replay(*this, stage, micro_batches, order_of, first_op).build();
 }
 
 }  // namespace orrery

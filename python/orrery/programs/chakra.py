@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterable
 
 from .dependencies import Dependencies
-from .record import Collective, Kernel, Mark, Step
+from .record import Collective, Kernel, Row, Step
 from .steps import recorded_step
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TraceWriter:
         self._messages: "collections.Counter[tuple[int, ...]]" = collections.Counter()
         self._dependencies = Dependencies()
 
-    def add(self, row: "Kernel | Collective | Mark") -> None:
+    def add(self, row: Row) -> None:
         """Appends a row of the record."""
         before = self._dependencies.add(row)
         if isinstance(row, Kernel):
@@ -127,6 +127,8 @@ def compact_step(session: "Session", step: Step) -> "dict[str, Any]":
     try:
         if len(roles) > 1 and not session.pipeline:
             raise ValueError("it has several roles that are no stages of a pipeline in PyTorch")
+        if session.pipeline and session.pipeline[0] != roles[0]:
+            return {}  # the first pipeline stands for all
         return recorded_step(session, step)
     except ValueError as error:
         session.note(f"the trace has no step for `program`: {error}")

@@ -19,7 +19,10 @@ class Dependencies:
         self._collectives: "dict[int, int]" = {}
 
     def add(self, row: Row) -> "Optional[set[int]]":
-        """Return the numbers of the rows that must end before `row`; None for a row that does not run."""
+        """Return the numbers of the rows that must end before `row`.
+
+        None for a row that does not run.
+        """
         if isinstance(row, Mark):
             self._mark(row)
         if not isinstance(row, (Kernel, Collective)):

@@ -13,7 +13,8 @@ import torch.distributed as dist
 from .record import Pass, Transfer
 from .session import Session
 
-_MODULE = "torch.distributed.pipelining.stage"
+_STAGES = "torch.distributed.pipelining.stage"
+_SCHEDULES = "torch.distributed.pipelining.schedules"
 #: Methods of a stage that run a pass, with the kind of the pass.
 _PASSES = {
     "forward_one_chunk": "forward",
@@ -31,21 +32,32 @@ _TRANSFERS = {
 
 def follow_stages(session: Session) -> None:
     """Records the passes of the program's stages from now on, if the program has such stages."""
-    module = sys.modules.get(_MODULE)
-    if module is None or session.pipeline is not None:
+    stages, schedules = sys.modules.get(_STAGES), sys.modules.get(_SCHEDULES)
+    if stages is None or schedules is None or session.pipeline is not None:
         return
     session.pipeline = ()
-    stage = module._PipelineStageBase
+    stage = stages._PipelineStageBase
     for name, kind in _PASSES.items():
         setattr(stage, name, _following_pass(getattr(stage, name), kind, session))
     for name, told in _TRANSFERS.items():
         setattr(stage, name, _following_transfer(getattr(stage, name), told, session))
+    for kind in (schedules.PipelineScheduleSingle, schedules.PipelineScheduleMulti):
+        kind.step = _following_step(kind.step, session)
 
 
 def _chunk_of(stage: Any, number: int) -> int:
     """Return the place of a stage of the pipeline among those of its rank."""
     ranks = stage.stage_index_to_group_rank
     return sum(ranks[each] == ranks[number] for each in range(number))
+
+
+def _following_step(function: Callable[..., Any], session: Session) -> Any:
+    @functools.wraps(function)
+    def follow(schedule: Any, *args: Any, **kwargs: Any) -> Any:
+        session.schedule = type(schedule).__name__.removeprefix("Schedule")
+        return function(schedule, *args, **kwargs)
+
+    return follow
 
 
 def _following_pass(function: Callable[..., Any], kind: str, session: Session) -> Any:
@@ -73,10 +85,9 @@ def _following_transfer(
             peer = stage.stage_index_to_group_rank[other]
             if peer != stage.stage_index_to_group_rank[own]:
                 receiver = _chunk_of(stage, other if kind == "send" else own)
+                place = (_chunk_of(stage, own), int(micro_batch))
                 session.record.add(
-                    Transfer(
-                        kind, phase, _chunk_of(stage, own), int(micro_batch), receiver, peer, size
-                    )
+                    Transfer(kind, phase, *place, receiver, peer, size, len(found))
                 )
         return found
 

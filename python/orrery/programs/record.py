@@ -83,7 +83,7 @@ class Transfer(NamedTuple):
 
     `kind` is 'send' or 'receive', `phase` 'forward' or 'backward', `chunk` that of the pass, and
     `receiver` the chunk of the receiving pass. `peer` is the place of the other rank in the
-    pipeline.
+    pipeline, and `tensors` the number of Collectives.
     """
 
     kind: str
@@ -93,6 +93,7 @@ class Transfer(NamedTuple):
     receiver: int
     peer: int
     size: int
+    tensors: int = 1
 
 
 Row = Union[Kernel, Collective, Mark, Pass, Transfer]

@@ -65,6 +65,8 @@ class Session:
         self.passes = 0
         #: Ranks of this rank's pipeline by stage; None before the first message (pipelines.py).
         self.pipeline: "Optional[tuple[int, ...]]" = None
+        #: Name of its schedule in PyTorch; "" during the first step.
+        self.schedule = ""
         #: Memory of the fake device (storages.Storages), once torch has been imported.
         self.storages: Any = None
         self.refused: Optional[str] = None

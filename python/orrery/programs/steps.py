@@ -22,6 +22,8 @@ _KINDS = {"broadcast": "all_gather", "barrier": "all_reduce"}
 #: Bytes of a collective that carries gradients or parameters, and not norms or flags.
 _LARGE = 64 * 1024
 _MESSAGES = ("send", "receive")
+#: Keys of an operation that tell its part of the step.
+_PARTS = ("phase", "micro_batch", "chunk", "weights")
 #: Keys of a step that each stage of a pipeline has.
 _OF_A_STAGE = "parameter_bytes gradient_bytes optimizer_bytes peak_bytes reserved_bytes".split()
 #: Kernels in a row beside the main stream that run early.
@@ -31,7 +33,9 @@ _DEEPEST = 64
 class Node(NamedTuple):
     """Kernel or collective with its dependencies, its part of the step and its micro-batch.
 
-    `chunk` is that of a pipeline stage, `part` the number of the pass there.
+    `chunk` is that of a pipeline stage, `part` the number of the pass there, and `weights` whether
+    the pass computes the gradients of the weights apart from the backward pass. The row waits for
+    the messages `sends`.
     """
 
     row: "Kernel | Collective"
@@ -40,6 +44,8 @@ class Node(NamedTuple):
     micro_batch: int
     chunk: int = 0
     part: int = 0
+    weights: bool = False
+    sends: "tuple[Transfer, ...]" = ()
 
 
 def nodes_of(step: Step) -> "tuple[list[Node], int]":
@@ -55,7 +61,7 @@ def nodes_of(step: Step) -> "tuple[list[Node], int]":
     dependencies = Dependencies()
     for each in step.rows:
         numbers = dependencies.add(each)
-        if numbers is not None and not isinstance(each, Mark):
+        if numbers is not None and isinstance(each, (Kernel, Collective)):
             rows.append(each)
             befores.append(sorted(number - 1 for number in numbers))
     last = max((i for i, row in enumerate(rows) if row.phase == "backward"), default=-1)
@@ -72,27 +78,57 @@ def nodes_of(step: Step) -> "tuple[list[Node], int]":
 def _nodes_of_stage(step: Step) -> "tuple[list[Node], int]":
     """Return the nodes of a step of a pipeline stage (see `nodes_of`).
 
-    Kernels between two passes belong to the pass before, such as the loss of the last stage.
+    Kernels between two passes belong to the pass before, such as the loss of the last stage. A
+    backward pass without kernels of its own, as the first layers have, is one with that of its
+    weights.
     """
     nodes: "list[Node]" = []
     dependencies = Dependencies()
     passes = [row for row in step.rows if isinstance(row, Pass)]
     phase, place, part = "forward", passes[0], 1
+    sends = _sends_of(step)
+    awaited: "dict[int, list[Transfer]]" = {}  # by stream
     for row in step.rows:
         if isinstance(row, Pass):
             place, part = row, part + (row is not passes[0])
             phase = "forward" if row.kind == "forward" else "backward"
         if isinstance(row, Collective) and row.kind in _MESSAGES:
             continue
+        if isinstance(row, Mark) and row.action == "wait_collective" and row.number in sends:
+            awaited.setdefault(row.stream, []).append(sends[row.number])
         numbers = dependencies.add(row)
         if numbers is None or not isinstance(row, (Kernel, Collective)):
             continue
         before = sorted(number - 1 for number in numbers)
-        nodes.append(Node(row, before, phase, place.micro_batch, place.chunk, part))
+        weights = place.kind == "weights"
+        after = tuple(awaited.pop(row.stream, ())) if isinstance(row, Kernel) else ()
+        nodes.append(
+            Node(row, before, phase, place.micro_batch, place.chunk, part, weights, after)
+        )
+    apart = {
+        (node.micro_batch, node.chunk)
+        for node in nodes
+        if node.phase == "backward" and not node.weights
+    }
     last = max((i for i, node in enumerate(nodes) if node.row.phase == "backward"), default=-1)
-    for i, node in enumerate(nodes[last + 1 :], last + 1):
-        nodes[i] = Node(node.row, node.before, "update", 0, 0, part + 1)
+    for i, node in enumerate(nodes):
+        if i > last:
+            nodes[i] = Node(node.row, node.before, "update", 0, 0, part + 1, sends=node.sends)
+        elif node.weights and (node.micro_batch, node.chunk) not in apart:
+            nodes[i] = node._replace(weights=False)
     return nodes, max(row.micro_batch for row in passes) + 1
+
+
+def _sends_of(step: Step) -> "dict[int, Transfer]":
+    """Return the messages that a stage sends, by the number of their Collective."""
+    posted: "list[Transfer]" = []
+    sends = {}
+    for row in step.rows:
+        if isinstance(row, Transfer) and row.kind == "send":
+            posted.extend([row] * row.tensors)
+        if isinstance(row, Collective) and row.kind == "send" and posted:
+            sends[row.number] = posted.pop(0)
+    return sends
 
 
 def stride_of(members: "tuple[int, ...]", first: int = 0) -> int:
@@ -103,12 +139,16 @@ def stride_of(members: "tuple[int, ...]", first: int = 0) -> int:
 
 
 def scattered_groups(nodes: "list[Node]") -> "set[tuple[int, ...]]":
-    """Return the groups that divide the state: they scatter gradients, and nothing else."""
+    """Return the groups that divide the state: they scatter gradients, and nothing else.
+
+    Pipeline stages scatter gradients behind their last backward pass, too.
+    """
     found: "dict[str, set[tuple[int, ...]]]" = {"forward": set(), "backward": set()}
     for node in nodes:
         row = node.row
         if isinstance(row, Collective) and row.kind == "reduce_scatter" and row.size > _LARGE:
-            found.setdefault(node.phase, set()).add(row.members)
+            is_late = node.part > 0 and node.phase == "update"
+            found.setdefault("backward" if is_late else node.phase, set()).add(row.members)
     return found["backward"] - found["forward"]
 
 
@@ -217,8 +257,12 @@ class Sequence:
             key = (each.kind, each.phase, each.chunk, each.micro_batch)
             self.transfers.setdefault(key, []).append(each)
         self._first = first
-        self._part, self._pass = 0, ()
+        self._part = 0
+        self._pass = ("", 0, 0)
         self._arrived: "list[int]" = []
+        #: Operation of each message sent, and the newest of each stage and phase.
+        self._sent: "dict[Transfer, int]" = {}
+        self._newest_sent: "dict[tuple[str, int], int]" = {}
         self._scattered = scattered_groups(nodes)
         self._op_of: "dict[int, int]" = {}
         self._deferred: "dict[int, None]" = {}
@@ -270,6 +314,8 @@ class Sequence:
             self._transfer(each, [self._last])
 
     def _transfer(self, row: Transfer, after: "list[int]") -> None:
+        if row.kind == "send":
+            self._sent[row] = self._newest_sent[row.phase, row.peer] = len(self.ops)
         self.ops.append(
             {
                 "phase": row.phase,
@@ -297,11 +343,13 @@ class Sequence:
                 self._flush([each for each in node.before if each in self._deferred], at)
                 del self._deferred[number]
                 self._kernel(
-                    number,
-                    node._replace(
-                        phase=at.phase, micro_batch=at.micro_batch, chunk=at.chunk, part=at.part
-                    ),
+                    number, at._replace(row=node.row, before=node.before, sends=node.sends)
                 )
+
+    def _is_other(self, part: "dict[str, Any]") -> bool:
+        """Whether the newest operation with kernels belongs to another part of the step."""
+        op = self.ops[self._last]
+        return any(op.get(key) != part.get(key) for key in _PARTS)
 
     def _kernel(self, number: int, node: Node) -> None:
         self._flush([each for each in node.before if each in self._deferred], node)
@@ -312,11 +360,16 @@ class Sequence:
                 self._waited[_line(row)] = other
                 waits[_line(row)] = self._op_of[other]
         part = _part_of(node)
-        if waits or not self._open or any(self.ops[self._last][key] != part[key] for key in part):
+        newest = self._newest_sent.values()
+        sent = {self._sent[each] for each in node.sends if self._sent.get(each) in newest}
+        # Other streams, such as the one that gathers parameters, do not wait for the messages.
+        arrived = self._arrived if node.row.stream == self._main else []
+        if waits or sent or arrived or not self._open or self._is_other(part):
             self._last = len(self.ops)
-            after = sorted([*self._arrived, *waits.values()])
+            after = sorted([*arrived, *sent, *waits.values()])
             self.ops.append({**part, "kernels": [], "counts": [], "after": after})
-            self._open, self._arrived = True, []
+            self._open = True
+            self._arrived = [] if arrived else self._arrived
         self._op_of[number] = self._last
         key = self._number_of(number, node)
         op = self.ops[self._last]
@@ -375,8 +428,12 @@ class Sequence:
 
 def _part_of(node: Node) -> "dict[str, Any]":
     """Return the part of the step to which the operation of a node belongs."""
-    part = {"phase": node.phase, "micro_batch": node.micro_batch}
-    return {**part, "chunk": node.chunk} if node.chunk else part
+    part: "dict[str, Any]" = {"phase": node.phase, "micro_batch": node.micro_batch}
+    if node.chunk:
+        part["chunk"] = node.chunk
+    if node.weights:
+        part["weights"] = True
+    return part
 
 
 def _line(row: Collective) -> Any:
@@ -434,6 +491,26 @@ def _without_stages(step: Step, others: "set[int]") -> Step:
     return step._replace(rows=rows)
 
 
+def _check_passes(step: Step, schedule: str) -> None:
+    """Checks that a stage runs each of its micro-batches once, in order.
+
+    Raises
+    ------
+    ValueError
+        If the schedule has another order.
+    """
+    numbers: "dict[tuple[str, int], list[int]]" = {}
+    for row in step.rows:
+        if isinstance(row, Pass):
+            numbers.setdefault((row.kind, row.chunk), []).append(row.micro_batch)
+    for (kind, _), each in numbers.items():
+        if each != sorted(set(each)):
+            raise ValueError(
+                f"the schedule {schedule} has {kind} passes in the order {each[:8]}: a job runs "
+                "each micro-batch once, in order"
+            )
+
+
 def joined_stages(
     steps: "list[dict[str, Any]]", pipeline: "tuple[int, ...]"
 ) -> "dict[str, Any]":
@@ -449,8 +526,10 @@ def joined_stages(
     Raises
     ------
     ValueError
-        If the ranks have no regular pattern.
+        If the ranks have no regular pattern, or if only some stages divide their state.
     """
+    if len({step["sharded"] for step in steps}) > 1:
+        raise ValueError("some stages divide their parameters among replicas, others do not")
     stride = stride_of(pipeline)
     if not stride:
         raise ValueError(f"stages of the ranks {list(pipeline)[:8]} have no regular distance")
@@ -465,11 +544,10 @@ def joined_stages(
                 numbers[key] = len(numbers)
                 whole["kernels"].append(each)
             known.append(numbers[key])
-        ops = [
-            {**op, "kernels": [known[number] for number in op["kernels"]]} if "kernels" in op else op
-            for op in step["ops"]
-        ]
-        whole["stages"].append({"ops": ops, **{key: step[key] for key in _OF_A_STAGE}})
+        for op in step["ops"]:
+            if "kernels" in op:
+                op["kernels"] = [known[number] for number in op["kernels"]]
+        whole["stages"].append({key: step[key] for key in ("ops", *_OF_A_STAGE)})
         for key, count in step["parameters"].items():
             whole["parameters"][key] = whole["parameters"].get(key, 0) + count
     return whole
@@ -485,6 +563,7 @@ def recorded_step(session: "Session", step: Step) -> "dict[str, Any]":
     """
     rank, pipeline = session.settings.rank, session.pipeline or ()
     first = rank if pipeline else 0
+    _check_passes(step, session.schedule)
     nodes, micro_batches = nodes_of(_without_stages(step, set(pipeline) - {rank}))
     for node in nodes:
         if isinstance(node.row, Collective) and not stride_of(node.row.members, first):
@@ -518,4 +597,5 @@ def recorded_step(session: "Session", step: Step) -> "dict[str, Any]":
         "reserved_bytes": storages.allocator.peak_reserved if storages is not None else 0,
         "gradient_value_bytes": largest.element if largest is not None else 0,
         "sharded": sequence.sharded,
+        **({"schedule": session.schedule} if pipeline else {}),
     }
