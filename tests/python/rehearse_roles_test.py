@@ -96,14 +96,14 @@ def test_messages_and_times_of_schedules(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "tolerance"),
-    [(("1F1B", 2, 4, 8192, "--replicas", "ddp"), TOLERANCE),
+    [(("1F1B", 2, 4, 8192, "ddp"), TOLERANCE),
      (("GPipe", 2, 4, 8192), TOLERANCE),
-     (("Interleaved1F1B", 2, 4, 8192, "--replicas", "fsdp"), SHARDED),
+     (("Interleaved1F1B", 2, 4, 8192, "fsdp"), SHARDED),
      (("InterleavedZeroBubble", 2, 4, 8192), TOLERANCE),
      (("ZBVZeroBubble", 2, 5, 8192), TOLERANCE),
-     (("ZBVZeroBubble", 2, 5, 8192, "--replicas", "fsdp"), SHARDED),
+     (("ZBVZeroBubble", 2, 5, 8192, "fsdp"), SHARDED),
      (("DualPipeV", 2, 6, 8192), TOLERANCE)],
-    ids=lambda each: "-".join(map(str, each[:1] + each[5:])) if isinstance(each, tuple) else "",
+    ids=lambda each: "-".join(map(str, each[:1] + each[4:])) if isinstance(each, tuple) else "",
 )  # fmt: skip
 def test_a_recorded_pipeline_becomes_a_job(tmp_path, words, tolerance):
     prices = tmp_path / "prices"

@@ -1,8 +1,8 @@
 """Training steps of pipelines of torch.distributed.pipelining: on GPUs, rehearsed ones, or the CPU.
 
-pipeline.py SCHEDULE,... STAGES MICRO_BATCHES WIDTH [FILE]: products of WIDTH x WIDTH, 2,048 rows
-in a micro-batch, 8 on the CPU. There, each rank writes the messages of its last step with each
-schedule to FILE.RANK. --replicas ddp or --replicas fsdp: replicas exchange gradients.
+pipeline.py SCHEDULE,... STAGES MICRO_BATCHES WIDTH [FILE | ddp | fsdp]: products of WIDTH x WIDTH,
+2,048 rows in a micro-batch, 8 on the CPU. There, each rank writes the messages of its last step
+with each schedule to FILE.RANK. ddp, fsdp: replicas exchange gradients.
 """
 
 import json
@@ -37,7 +37,7 @@ class Log(TorchDispatchMode):
 
 
 def replicated(block, mesh):
-    """Returns the layers of a stage whose gradients its replicas exchange as --replicas says."""
+    """Returns the layers of a stage whose gradients its replicas exchange, if asked for."""
     if "ddp" in sys.argv:
         return nn.parallel.DistributedDataParallel(block, process_group=mesh.get_group())
     if "fsdp" in sys.argv:
