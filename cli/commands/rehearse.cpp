@@ -205,12 +205,12 @@ int refuse_roles(const RehearseOptions& options, const char* option, const char*
 
 /// Reports a rehearsal that ended well, and simulates its recorded step. Returns the exit code.
 int simulate_step(const RehearseOptions& options, const std::string& rehearsal) {
-  if (options.roles.size() > 1) {
-    print_reports(rehearsal, nullptr, options.json);
-    return refuse_roles(options, "--scenario", "ranks that are alike, whose step becomes a job");
-  }
   if (!is_file(options.trace + ".0.et")) {
     print_reports(rehearsal, nullptr, options.json);
+    if (options.roles.size() > 1) {
+      return refuse_roles(options, "--scenario",
+                          "ranks that are alike, or the stages of a pipeline of PyTorch");
+    }
     fmt::print(stderr,
                "error: expected an optimizer step, whose recording --scenario simulates, "
                "found none\n");
@@ -301,6 +301,7 @@ int rehearse(RehearseOptions options) {
   if (!options.scenario.empty() && options.trace.empty()) {
     options.trace = folder.emplace("orrery-rehearse").path_of("step");
   }
+  if (!options.trace.empty()) fs::remove(options.trace + ".0.et");  // of an earlier rehearsal
   const Cluster cluster = cluster_of(options);
   const std::optional<SoftwareStack> stack = software_of(options);
   const fs::path programs = programs_folder();
@@ -324,8 +325,11 @@ int rehearse(RehearseOptions options) {
   if (status.code == 0 && !options.scenario.empty()) return simulate_step(options, server.report());
   print_reports(server.report(), nullptr, options.json);
   const std::size_t roles = options.roles.size();
-  if (status.code == 0 && !options.trace.empty() && roles > 1 && roles < options.ranks) {
-    return refuse_roles(options, "--trace", "ranks that are alike, or a process for each rank");
+  if (status.code == 0 && !options.trace.empty() && roles > 1 && roles < options.ranks &&
+      !is_file(options.trace + ".0.et")) {
+    return refuse_roles(options, "--trace",
+                        "ranks that are alike, the stages of a pipeline of PyTorch, or a process "
+                        "for each rank");
   }
   return status.code;
 }

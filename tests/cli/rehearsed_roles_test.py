@@ -102,12 +102,18 @@ def test_a_scenario_needs_ranks_that_are_alike(tmp_path):
     _, result = run("ask(report=json.dumps({}))", "", "--scenario", scenario, "--json")
     assert result.returncode == 4
     assert json.loads(result.stdout) == {}
-    told = "expected ranks that are alike, whose step becomes a job, found ranks 0, 4 with roles"
+    told = (
+        "expected ranks that are alike, or the stages of a pipeline of PyTorch, "
+        "found ranks 0, 4 with roles"
+    )
     assert f"--scenario: {told}" in result.stderr
 
 
 def test_a_trace_needs_ranks_that_are_alike_or_all_ranks(tmp_path):
     _, result = run("ask(report='r')", "", "--trace", tmp_path / "step")
     assert result.returncode == 4
-    told = "expected ranks that are alike, or a process for each rank, found ranks 0, 4 with roles"
+    told = (
+        "expected ranks that are alike, the stages of a pipeline of PyTorch, or a process for each "
+        "rank, found ranks 0, 4 with roles"
+    )
     assert f"--trace: {told}" in result.stderr

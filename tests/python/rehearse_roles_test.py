@@ -11,6 +11,9 @@ pytestmark = pytest.mark.skipif(
     not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
 )
 PIPELINE = PROGRAMS / "pipeline.py"
+#: Largest difference of a recorded step as a job from the rehearsed one without host time. Without
+#: sharded parameters; with them, gathers of a job begin only behind the pass before.
+TOLERANCE, SHARDED = 0.05, 0.15
 
 
 def lines_of(text):
@@ -50,6 +53,21 @@ def simulated_step(prefix):
     return json.loads(told.stdout)["step_time_s"]
 
 
+def job_report(trace, *options, ranks, nodes=4):
+    """Report of the simulation of a recorded step as a job of `ranks` ranks."""
+    file = trace.with_suffix(".job.yaml")
+    file.write_text(
+        f"name: recorded\ncluster: {{preset: dgx-h100, nodes: {nodes}}}\n"
+        f"job: {{program: {{trace: {trace}}}}}\nrun: {{steps: 4}}\n"
+    )
+    told = subprocess.run(
+        [PROGRAM, "simulate", file, "--json", *options], capture_output=True, text=True, check=True
+    )
+    report = json.loads(told.stdout)
+    assert report["ranks"] == ranks
+    return report
+
+
 def test_messages_and_times_of_schedules(tmp_path):
     schedules = ("Interleaved1F1B", "ZBVZeroBubble")
     subprocess.run(
@@ -72,6 +90,59 @@ def test_messages_and_times_of_schedules(tmp_path):
             assert len(real) in (16, 24)
         # The simulator plays the traces of both ranks with its own messages.
         assert simulated_step(trace) == pytest.approx(report["step_time_s"], rel=0.05)
+        job = job_report(trace, ranks=2)
+        assert job["step_time_s"] == pytest.approx(report["step_time_s"], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("words", "tolerance"),
+    [(("1F1B", 2, 4, 8192, "ddp"), TOLERANCE),
+     (("GPipe", 2, 4, 8192), TOLERANCE),
+     (("Interleaved1F1B", 2, 4, 8192, "fsdp"), SHARDED),
+     (("InterleavedZeroBubble", 2, 4, 8192), TOLERANCE),
+     (("ZBVZeroBubble", 2, 5, 8192), TOLERANCE),
+     (("ZBVZeroBubble", 2, 5, 8192, "fsdp"), SHARDED),
+     (("DualPipeV", 2, 6, 8192), TOLERANCE)],
+    ids=lambda each: "-".join(map(str, each[:1] + each[4:])) if isinstance(each, tuple) else "",
+)  # fmt: skip
+def test_a_recorded_pipeline_becomes_a_job(tmp_path, words, tolerance):
+    prices = tmp_path / "prices"
+    prices.write_text("host time_s=0\n")  # a job has no host time
+    ranks = 4 * words[1]
+    report, _ = report_of("python", PIPELINE, *words, ranks=ranks,
+                          options=("--trace", tmp_path / "step", "--prices", prices))  # fmt: skip
+    job = job_report(tmp_path / "step", ranks=ranks)
+    print(f"{words}: rehearsed {report['step_time_s']:.4f} s, job {job['step_time_s']:.4f} s")
+    assert job["step_time_s"] == pytest.approx(report["step_time_s"], rel=tolerance)
+    # The largest peak of a stage, and CUDA context and buffers of NCCL, which a rehearsal lacks.
+    assert 0 < job["memory_per_gpu_bytes"] - report["reserved_bytes"] < 3 << 30
+
+
+def test_more_micro_batches_than_recorded_run_as_if_recorded(tmp_path):
+    prices = tmp_path / "prices"
+    prices.write_text("host time_s=0\n")
+    options = ("--prices", prices, "--trace")
+    few, _ = report_of("python", PIPELINE, "ZBVZeroBubble", 2, 5, 4096, ranks=2,
+                       options=(*options, tmp_path / "few"))  # fmt: skip
+    many, _ = report_of("python", PIPELINE, "ZBVZeroBubble", 2, 12, 4096, ranks=2,
+                        options=(*options, tmp_path / "many"))  # fmt: skip
+    longer = job_report(tmp_path / "few", "--set", "job.global_batch=12", ranks=2)
+    recorded = job_report(tmp_path / "many", ranks=2)
+    assert longer["step_time_s"] == pytest.approx(recorded["step_time_s"], rel=0.01)
+    assert longer["step_time_s"] == pytest.approx(many["step_time_s"], rel=TOLERANCE)
+    assert many["step_time_s"] > 1.8 * few["step_time_s"]
+
+
+def test_a_schedule_that_no_job_can_run_is_named(tmp_path):
+    result = rehearse("python", PIPELINE, "LoopedBFS", 2, 4, 4096, ranks=2,
+                      options=("--trace", tmp_path / "step"))  # fmt: skip
+    assert "the trace has no step for `program`: the schedule LoopedBFS" in result.stderr
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text("name: f\ncluster: {preset: dgx-h100, nodes: 1}\nrun: {steps: 2}\n")
+    result = rehearse("python", PIPELINE, "LoopedBFS", 2, 4, 4096, ranks=4,
+                      options=("--scenario", scenario))  # fmt: skip
+    assert result.returncode == 4 and "the schedule LoopedBFS" in result.stderr
+    assert "expected ranks that are alike, or the stages of a pipeline" in result.stderr
 
 
 def test_ranks_wait_for_one_with_more_data(tmp_path):

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <string_view>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
@@ -57,9 +59,9 @@ std::string_view step_text(const ChakraFile& file) {
   return {};
 }
 
-/// Returns what is wrong with an operation; "" if nothing.
-std::string problem_of(const RecordedStep& step, int number) {
-  const RecordedOp& op = step.ops(number);
+/// Returns what is wrong with an operation of a stage; "" if nothing.
+std::string problem_of(const RecordedStep& step, std::uint32_t stage, int number) {
+  const RecordedOp& op = ops_of(step, stage)[number];
   if (op.kernels_size() != op.counts_size()) return "has kernels without a count";
   for (const std::uint32_t kernel : op.kernels()) {
     if (kernel >= static_cast<std::uint32_t>(step.kernels_size())) return "has an unknown kernel";
@@ -70,8 +72,36 @@ std::string problem_of(const RecordedStep& step, int number) {
   if (phase_of(op) != RecordedPhase::update && op.micro_batch() >= step.micro_batches()) {
     return "belongs to an unknown micro-batch";
   }
+  if (is_message(op)) {
+    const std::uint32_t stages = stages_of(step);
+    if (phase_of(op) == RecordedPhase::update) return "is a message outside of the passes";
+    if ((op.peer() + 1) % stages == stage || (stage + 1) % stages == op.peer()) return {};
+    return "is a message of a stage that is no neighbour";
+  }
   if (!op.collective().empty() && (op.size() < 2 || op.stride() < 1)) {
     return "is a collective of less than two ranks";
+  }
+  return {};
+}
+
+/// Returns the first message without a partner; "" if all have one, and each pass at most one.
+std::string unmatched_message(const RecordedStep& step) {
+  // Sender, receiver, phase, micro-batch and the receiver's chunk, with sends minus receives.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, RecordedPhase, std::uint32_t, std::uint32_t>,
+           int>
+      left;
+  for (std::uint32_t stage = 0; stage < stages_of(step); ++stage) {
+    for (const RecordedOp& op : ops_of(step, stage)) {
+      if (!is_message(op)) continue;
+      const bool sends = collective_of(op) == RecordedCollective::send;
+      const std::uint32_t from = sends ? stage : op.peer(), to = sends ? op.peer() : stage;
+      left[{from, to, phase_of(op), op.micro_batch(), op.chunk()}] += sends ? 1 : -1;
+    }
+  }
+  for (const auto& [message, count] : left) {
+    if (count == 0) continue;
+    return fmt::format("the message from stage {} to stage {} in micro-batch {} has no partner",
+                       std::get<0>(message), std::get<1>(message), std::get<3>(message));
   }
   return {};
 }
@@ -95,9 +125,17 @@ RecordedStep step_of(const ChakraFile& file) {
                  "expected a step with forward and backward passes, found none: "
                  "record a program that trains");
   }
-  for (int i = 0; i < step.ops_size(); ++i) {
-    const std::string problem = problem_of(step, i);
-    if (!problem.empty()) file.fail_at(text.data(), fmt::format("operation {} {}", i, problem));
+  for (std::uint32_t stage = 0; stage < stages_of(step); ++stage) {
+    const RecordedOps& ops = ops_of(step, stage);
+    const std::string of_stage = stages_of(step) > 1 ? fmt::format(" of stage {}", stage) : "";
+    for (int i = 0; i < ops.size(); ++i) {
+      const std::string problem = problem_of(step, stage, i);
+      if (problem.empty()) continue;
+      file.fail_at(text.data(), fmt::format("operation {}{} {}", i, of_stage, problem));
+    }
+  }
+  if (const std::string problem = unmatched_message(step); !problem.empty()) {
+    file.fail_at(text.data(), problem);
   }
   return step;
 }

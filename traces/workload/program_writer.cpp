@@ -95,6 +95,16 @@ void ProgramWriter::add_send(Phase phase, const Pass& pass, bool to_next) {
   if (blocking_) last_send_ = newest();
 }
 
+ProgramWriter::Index ProgramWriter::add_message(OpKind kind, Phase phase, const Pass& pass,
+                                                std::uint32_t peer, Bytes bytes,
+                                                const FewOps& after) {
+  Op& op = add(kind, phase, pass.micro_batch, pass.chunk);
+  op.peer_stage = static_cast<std::int32_t>(peer);
+  op.bytes = bytes;
+  op.after.append_ops(after);
+  return newest();
+}
+
 void ProgramWriter::skip_pass(PlainPass& pass) {
   pass.after_send = last_send_.has_value();
   pass.bytes = Bytes{boundary_};

@@ -60,6 +60,10 @@ class ProgramWriter {
   /// (`to_next`) or the previous one. With blocking sends the next compute operation waits for the
   /// send.
   void add_send(Phase phase, const Pass& pass, bool to_next);
+  /// Adds a send or a receive of `bytes` of another stage, and returns its index. The message waits
+  /// for `after`. The chunk of `pass` is that of the receiver.
+  Index add_message(OpKind kind, Phase phase, const Pass& pass, std::uint32_t peer, Bytes bytes,
+                    const FewOps& after);
   /// Completes a pass that a reader returns in place of operations: whether its block waits for a
   /// send, and its bytes. Later operations wait for ProgramReader::kNewestBlock and kNewestSend.
   void skip_pass(PlainPass& pass);

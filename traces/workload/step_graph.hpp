@@ -314,12 +314,13 @@ class StepGraph {
   class Replay;   ///< builder of a recorded program (step_replay.cpp)
   void add_pieces();
   void add_recorded_blocks();
-  /// Returns the program of the recording; its operations are numbered from `first_op`.
-  std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches,
-                                            std::uint32_t first_op) const;
+  /// Returns the program of a recorded stage; its operations are numbered from `first_op`.
+  /// `order_of`: as followed_micro_batches().
+  std::unique_ptr<Program> recorded_program(std::uint32_t stage, std::uint32_t micro_batches,
+                                            std::uint32_t order_of, std::uint32_t first_op) const;
   /// Returns the micro-batches of the replica whose order of passes a program follows; 0: its own.
   std::uint32_t followed_micro_batches(std::uint32_t micro_batches, std::uint32_t most) const;
-  MemoryUse recorded_memory() const;
+  MemoryUse recorded_memory(std::uint32_t stage) const;
   const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
     return pieces_[piece_of_[stage * chunks() + chunk]];
   }
@@ -330,7 +331,8 @@ class StepGraph {
   std::vector<Piece> pieces_;             ///< the distinct ones
   std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
   std::vector<std::uint32_t> optimizer_;  ///< indexed by stage: index into blocks_
-  std::vector<std::uint32_t> recorded_;   ///< indexed by recorded operation: index into blocks_
+  /// Stage, recorded operation: index into blocks_.
+  std::vector<std::vector<std::uint32_t>> recorded_;
   /// Stage, micro-batches, micro-batches of the replica whose order is followed, micro-batches that
   /// are read ahead.
   using ProgramKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;

@@ -238,7 +238,7 @@ double weight_gradients(const Job& job, const RankShape& r, const StageShape& st
 
 MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) const {
   ensure(stage < pipeline(), "a stage of the pipeline");
-  if (job_.has_program()) return recorded_memory();
+  if (job_.has_program()) return recorded_memory(stage);
   MemoryUse use;
   if (is_builtin(job_)) {  // fp32, independently of the job
     const BuiltinCost cost = builtin_of(job_);
@@ -307,20 +307,24 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
 
 /// The peak that the recorded program had: its state on a rank, and everything else. A recording
 /// has one or two communicators.
-MemoryUse StepGraph::recorded_memory() const {
+MemoryUse StepGraph::recorded_memory(std::uint32_t stage) const {
   const RecordedStep& step = job_.program().step();
   const double share = recorded_share(job_);
-  const double state = step.parameter_bytes() + step.gradient_bytes() + step.optimizer_bytes();
-  MemoryUse use;
-  use.parameters = Bytes{step.parameter_bytes() * share};
-  use.gradients = Bytes{step.gradient_bytes() * share};
-  use.optimizer = Bytes{step.optimizer_bytes() * share};
-  use.activations = Bytes{std::max(0.0, step.peak_bytes() - state)};
-  const double cached = std::max(0.0, step.reserved_bytes() - step.peak_bytes());
-  use.reserved = Bytes{cached};
+  const auto of_stage = [&](const auto& recorded) {
+    const double state =
+        recorded.parameter_bytes() + recorded.gradient_bytes() + recorded.optimizer_bytes();
+    MemoryUse use;
+    use.parameters = Bytes{recorded.parameter_bytes() * share};
+    use.gradients = Bytes{recorded.gradient_bytes() * share};
+    use.optimizer = Bytes{recorded.optimizer_bytes() * share};
+    use.activations = Bytes{std::max(0.0, recorded.peak_bytes() - state)};
+    use.reserved = Bytes{std::max(0.0, recorded.reserved_bytes() - recorded.peak_bytes())};
+    return use;
+  };
+  MemoryUse use = stage == 0 ? of_stage(step) : of_stage(step.stages(static_cast<int>(stage) - 1));
   // The peak of a process on the processor contains all that the process has.
   if (step.gpu() == kRecordedProcessor) return use;
-  const double communicators = tensor() > 1 ? 3 : 2;
+  const double communicators = (tensor() > 1 ? 3 : 2) + (pipeline() > 1 ? 2 : 0);
   use.reserved += Bytes{kContext + communicators * kCommunicator};
   return use;
 }
@@ -330,10 +334,12 @@ Flop StepGraph::model_flop() const {
   if (job_.has_program()) {
     const RecordedStep& step = job_.program().step();
     double forward = 0;
-    for (const RecordedOp& op : step.ops()) {
-      if (phase_of(op) != RecordedPhase::forward) continue;
-      for (int i = 0; i < op.kernels_size(); ++i) {
-        forward += step.kernels(static_cast<int>(op.kernels(i))).flop() * op.counts(i);
+    for (std::uint32_t stage = 0; stage < stages_of(step); ++stage) {
+      for (const RecordedOp& op : ops_of(step, stage)) {
+        if (phase_of(op) != RecordedPhase::forward) continue;
+        for (int i = 0; i < op.kernels_size(); ++i) {
+          forward += step.kernels(static_cast<int>(op.kernels(i))).flop() * op.counts(i);
+        }
       }
     }
     return Flop{3 * forward / step.micro_batches() * micro_batches() * tensor()};

@@ -337,7 +337,8 @@ void StepGraph::Builder::optimizer() {
 std::uint32_t StepGraph::followed_micro_batches(std::uint32_t micro_batches,
                                                 std::uint32_t most) const {
   const bool in_each_pass = sharding_of(job_.layout()) >= Sharding::gradients;
-  return chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
+  const bool is_staged = chunks() > 1 || (job_.has_program() && pipeline() > 1);
+  return is_staged && in_each_pass ? std::max(most, micro_batches) : 0;
 }
 
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches,
@@ -347,7 +348,7 @@ const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batch
   std::unique_ptr<Program>& slot =
       programs_[{stage, micro_batches, order_of, job_.input().prefetch()}];
   if (!slot) {
-    slot = job_.has_program() ? recorded_program(micro_batches, 0)
+    slot = job_.has_program() ? recorded_program(stage, micro_batches, order_of, 0)
                               : Builder(*this, stage, micro_batches, order_of, 0).build();
   }
   return *slot;
@@ -371,11 +372,11 @@ std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
   };
   ensure(stage < pipeline(), "a stage of the pipeline");
   constexpr std::uint32_t kFirstOp = ProgramReader::kFirstOp;
+  const std::uint32_t order_of = followed_micro_batches(micro_batches, 0);
   if (job_.has_program()) {
-    return std::make_unique<Whole>(recorded_program(micro_batches, kFirstOp));
+    return std::make_unique<Whole>(recorded_program(stage, micro_batches, order_of, kFirstOp));
   }
-  return std::make_unique<Builder>(*this, stage, micro_batches,
-                                   followed_micro_batches(micro_batches, 0), kFirstOp);
+  return std::make_unique<Builder>(*this, stage, micro_batches, order_of, kFirstOp);
 }
 
 }  // namespace orrery

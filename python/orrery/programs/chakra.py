@@ -8,10 +8,10 @@ kernels and collectives before it have ended.
 import collections
 import json
 import os
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from .dependencies import Dependencies
-from .record import Collective, Kernel, Mark, Step
+from .record import Collective, Kernel, Row, Step
 from .steps import recorded_step
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TraceWriter:
         self._messages: "collections.Counter[tuple[int, ...]]" = collections.Counter()
         self._dependencies = Dependencies()
 
-    def add(self, row: "Kernel | Collective | Mark") -> None:
+    def add(self, row: Row) -> None:
         """Appends a row of the record."""
         before = self._dependencies.add(row)
         if isinstance(row, Kernel):
@@ -117,12 +117,30 @@ def _delimited(messages: "Iterable[bytes]") -> bytes:
     return b"".join(_varint(len(each)) + each for each in messages)
 
 
-def write_trace(session: "Session", step: Step, prefix: str) -> "dict[str, list[int]]":
+def compact_step(session: "Session", step: Step) -> "dict[str, Any]":
+    """Return the compact form of a step, for `job: {program: ...}`, or that of a pipeline stage.
+
+    Without such a form it is {} and a note in the report: if groups of the step have no regular
+    pattern, or if the running ranks are no stages whose passes are known.
+    """
+    roles = session.settings.roles
+    try:
+        if len(roles) > 1 and not session.pipeline:
+            raise ValueError("it has several roles that are no stages of a pipeline in PyTorch")
+        if session.pipeline and session.pipeline[0] != roles[0]:
+            return {}  # the first pipeline stands for all
+        return recorded_step(session, step)
+    except ValueError as error:
+        session.note(f"the trace has no step for `program`: {error}")
+        return {}
+
+
+def write_trace(
+    session: "Session", step: Step, prefix: str, compact: "dict[str, Any]"
+) -> "dict[str, list[int]]":
     """Writes a step as PREFIX.RANK.et, and returns the groups that lack some ranks.
 
-    The metadata contain the step in compact form, for `job: {program: ...}`; without it, and with
-    a note in the report, if groups of the step have no regular pattern. The step of one role among
-    several has no compact form.
+    The metadata contain the step in compact form, unless that is empty.
 
     Raises
     ------
@@ -133,13 +151,9 @@ def write_trace(session: "Session", step: Step, prefix: str) -> "dict[str, list[
     for row in step.rows:
         writer.add(row)
     metadata = _block(1, b"0.0.4")
-    try:
-        if len(session.settings.roles) > 1:
-            raise ValueError("it has several roles")
-        compact = json.dumps(recorded_step(session, step), separators=(",", ":"))
-        metadata += _block(2, _block(1, b"orrery_step") + _block(29, compact.encode()))
-    except ValueError as error:
-        session.note(f"the trace has no step for `program`: {error}")
+    if compact:
+        text = json.dumps(compact, separators=(",", ":"))
+        metadata += _block(2, _block(1, b"orrery_step") + _block(29, text.encode()))
     os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
     with open(f"{prefix}.{session.settings.rank}.et", "wb") as file:
         file.write(_delimited([metadata, *writer.nodes]))

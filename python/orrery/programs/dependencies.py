@@ -19,9 +19,13 @@ class Dependencies:
         self._collectives: "dict[int, int]" = {}
 
     def add(self, row: Row) -> "Optional[set[int]]":
-        """Return the numbers of the rows that must end before `row`; None for a mark."""
+        """Return the numbers of the rows that must end before `row`.
+
+        None for a row that does not run.
+        """
         if isinstance(row, Mark):
             self._mark(row)
+        if not isinstance(row, (Kernel, Collective)):
             return None
         before = self._before(row.stream)
         self.count += 1

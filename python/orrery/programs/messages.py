@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .pipelines import follow_stages
 from .places import program_place
 from .record import Collective, Mark
 from .roles import Meeting, Roles
@@ -166,6 +167,7 @@ class Messages:
         session, clock, own = self._session, self._session.clock, self._roles.own
         members = self._groups.members_of(group)
         self._roles.require(peer, members)
+        follow_stages(session)
         pair = (own, peer) if sends else (peer, own)
         size = max(1, sum(each.nbytes for each in tensors) or len(content))
         seconds = session.client.collective("send_receive", sorted(pair), size)

@@ -67,7 +67,36 @@ class Mark(NamedTuple):
     number: int
 
 
-Row = Union[Kernel, Collective, Mark]
+class Pass(NamedTuple):
+    """Begin of a pass of a pipeline stage; rows up to the next pass belong to it.
+
+    `kind` is 'forward', 'backward' or 'weights'; `chunk` counts the stages of this rank.
+    """
+
+    kind: str
+    chunk: int
+    micro_batch: int
+
+
+class Transfer(NamedTuple):
+    """Message of a pass of a pipeline stage, in place of the Collective that carries it.
+
+    `kind` is 'send' or 'receive', `phase` 'forward' or 'backward', `chunk` that of the pass, and
+    `receiver` the chunk of the receiving pass. `peer` is the place of the other rank in the
+    pipeline, and `tensors` the number of Collectives.
+    """
+
+    kind: str
+    phase: str
+    chunk: int
+    micro_batch: int
+    receiver: int
+    peer: int
+    size: int
+    tensors: int = 1
+
+
+Row = Union[Kernel, Collective, Mark, Pass, Transfer]
 
 
 class Step(NamedTuple):

@@ -63,6 +63,10 @@ class Session:
         #: Processor time of this process at the first look-up, seconds.
         self.first_lookup_cpu_s: "Optional[float]" = None
         self.passes = 0
+        #: Ranks of this rank's pipeline by stage; None before the first message (pipelines.py).
+        self.pipeline: "Optional[tuple[int, ...]]" = None
+        #: Name of its schedule in PyTorch; "" during the first step.
+        self.schedule = ""
         #: Memory of the fake device (storages.Storages), once torch has been imported.
         self.storages: Any = None
         self.refused: Optional[str] = None
@@ -128,34 +132,62 @@ class Session:
         self.reported = True
         from . import chakra, report
 
-        groups = self._write_trace()
-        if self.settings.roles[0] != self.settings.rank:
-            self.client.send_summary({**report.make_summary(self), "groups": groups})
+        settings = self.settings
+        compact = self._compact_step()
+        if settings.roles[0] != settings.rank:
+            groups = self._write_trace({})
+            summary = report.make_summary(self)
+            self.client.send_summary({**summary, "groups": groups, "step": compact})
             self.client.close()
             return
-        others = self.client.summaries() if len(self.settings.roles) > 1 else []
+        others = self.client.summaries() if len(settings.roles) > 1 else []
+        steps = {each["rank"]: each.pop("step") for each in others}
+        if compact and self.pipeline:
+            compact = self._joined_stages({**steps, settings.rank: compact})
+        groups = self._write_trace(compact)
         for each in others:
             groups.update(each.pop("groups"))
-        if self.settings.trace:
-            chakra.write_groups(groups, self.settings.trace)
+        if settings.trace:
+            chakra.write_groups(groups, settings.trace)
         made = report.make_report(self, others)
-        text = report.as_json(made) if self.settings.as_json else report.as_text(made)
+        text = report.as_json(made) if settings.as_json else report.as_text(made)
         self.client.send_report(text)
         self.client.close()
 
-    def _write_trace(self) -> "dict[str, list[int]]":
+    def _compact_step(self) -> "dict[str, Any]":
+        """Return the compact form of the last step of this rank; {} without a trace or a form."""
+        from . import chakra
+
+        step = self.record.last
+        return chakra.compact_step(self, step) if self.settings.trace and step is not None else {}
+
+    def _joined_stages(self, steps: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
+        """Return the compact form of the step of a pipeline, from those of its stages by rank."""
+        from .steps import joined_stages
+
+        pipeline = self.pipeline or ()
+        try:
+            if not all(steps.get(rank) for rank in pipeline):
+                raise ValueError("a stage of the pipeline has none")
+            return joined_stages([steps[rank] for rank in pipeline], pipeline)
+        except ValueError as error:
+            self.note(f"the trace has no step for `program`: {error}")
+            return {}
+
+    def _write_trace(self, compact: "dict[str, Any]") -> "dict[str, list[int]]":
         """Writes the trace of this rank, and returns its groups.
 
-        Ranks that are alike share a file only if all are: otherwise every rank must run.
+        Ranks that are alike share a file only if all are: otherwise every rank must run, or the
+        file is that of a pipeline whose compact form has the other stages.
         """
         from . import chakra
 
         settings, step = self.settings, self.record.last
         if not settings.trace or step is None:
             return {}
-        if len(settings.roles) not in (1, settings.ranks):
+        if len(settings.roles) not in (1, settings.ranks) and not compact:
             return {}
-        return chakra.write_trace(self, step, settings.trace)
+        return chakra.write_trace(self, step, settings.trace, compact)
 
     def cpu_seconds(self) -> float:
         """Return the processor time of this process."""

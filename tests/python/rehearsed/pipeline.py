@@ -1,8 +1,8 @@
 """Training steps of pipelines of torch.distributed.pipelining: on GPUs, rehearsed ones, or the CPU.
 
-pipeline.py SCHEDULE,... STAGES MICRO_BATCHES WIDTH [FILE]: products of WIDTH x WIDTH, 2,048 rows
-in a micro-batch, 8 on the CPU. There, each rank writes the messages of its last step with each
-schedule to FILE.RANK.
+pipeline.py SCHEDULE,... STAGES MICRO_BATCHES WIDTH [FILE | ddp | fsdp]: products of WIDTH x WIDTH,
+2,048 rows in a micro-batch, 8 on the CPU. There, each rank writes the messages of its last step
+with each schedule to FILE.RANK. ddp, fsdp: replicas exchange gradients.
 """
 
 import json
@@ -15,6 +15,7 @@ import torch.distributed as dist
 import torch.distributed.pipelining as pipelining
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ENDS = ("is_first", "is_last")
@@ -35,16 +36,29 @@ class Log(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def make_stages(schedule, count, width, device, group):
+def replicated(block, mesh):
+    """Returns the layers of a stage whose gradients its replicas exchange, if asked for."""
+    if "ddp" in sys.argv:
+        return nn.parallel.DistributedDataParallel(block, process_group=mesh.get_group())
+    if "fsdp" in sys.argv:
+        for layer in block:
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(block, mesh=mesh)
+    return block
+
+
+def make_stages(schedule, count, width, device, mesh):
     """Returns the stages of this rank: one, two in a loop, or two in a V."""
+    group = mesh["stages"].get_group()
     place, chunks = dist.get_rank(group), 1 if schedule in ("1F1B", "GPipe") else 2
     places = [place + count * chunk for chunk in range(chunks)]
-    if schedule == "ZBVZeroBubble":
+    if schedule in ("ZBVZeroBubble", "DualPipeV"):
         places = [place, 2 * count - 1 - place]
     stages = []
     for each in places:
         layers = [nn.Linear(width, width, bias=False) for _ in range(2)]
         block = nn.Sequential(*layers).to(device, torch.bfloat16)
+        block = replicated(block, mesh["replicas"])
         stages.append(
             pipelining.PipelineStage(block, each, count * chunks, device, group=group)
         )
@@ -57,7 +71,7 @@ def train(name, kind, device, words):
     mesh = init_device_mesh(
         kind, (count, dist.get_world_size() // count), mesh_dim_names=("stages", "replicas")
     )
-    stages = make_stages(name, count, width, device, mesh["stages"].get_group())
+    stages = make_stages(name, count, width, device, mesh)
     is_first, is_last = (any(getattr(each, key) for each in stages) for key in ENDS)
     weights = [weight for stage in stages for weight in stage.submod.parameters()]
     optimizer = torch.optim.SGD(weights, lr=0.1)

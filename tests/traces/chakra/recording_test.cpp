@@ -95,6 +95,40 @@ TEST_F(Recording, OthersAreRefusedWithTheReason) {
   EXPECT_EQ(refusal(head + R"({"phase": "forward"}]})"), "accepted");
 }
 
+TEST_F(Recording, StagesOfAPipelineMustFitTogether) {
+  const std::string head = R"({"ranks": 8, "micro_batches": 1, "ops": [{"phase": "forward"}, )";
+  const auto pipeline = [&](const std::string& first, const std::string& second) {
+    return refusal(head + first + R"(], "stages": [{"ops": [{}, )" + second +
+                   R"(]}, {"ops": []}, {"ops": []}]})");
+  };
+  const std::string send = R"({"collective": "send", "peer": 1, "bytes": 8})";
+  const std::string receive = R"({"collective": "receive", "peer": 0, "bytes": 8})";
+  EXPECT_EQ(pipeline(send, receive), "accepted");
+  EXPECT_THAT(pipeline(send, "{}"), HasSubstr("the message from stage 0 to stage 1 in micro-batch "
+                                              "0 has no partner"));
+  EXPECT_THAT(pipeline("{}", receive), HasSubstr("has no partner"));
+  EXPECT_THAT(pipeline(send, R"({"collective": "receive", "chunk": 1})"),
+              HasSubstr("has no partner"));
+  EXPECT_THAT(pipeline(R"({"collective": "send", "peer": 2})", "{}"),
+              HasSubstr("operation 1 of stage 0 is a message of a stage that is no neighbour"));
+  EXPECT_THAT(pipeline(R"({"phase": "update", "collective": "send", "peer": 1})", "{}"),
+              HasSubstr("a message outside of the passes"));
+  EXPECT_THAT(pipeline("{}", R"({"kernels": [0], "counts": [1]})"),
+              HasSubstr("operation 1 of stage 1 has an unknown kernel"));
+}
+
+TEST_F(Recording, ShippedPipelinesAreRead) {
+  const std::string folder = ORRERY_SOURCE_DIR "/examples/recordings/";
+  const RecordedStep step = read_recording(folder + "pipeline-zero-bubble");
+  EXPECT_EQ(step.schedule(), "ZBVZeroBubble");
+  EXPECT_EQ(step.stages_size(), 1);
+  EXPECT_EQ(step.micro_batches(), 5u);
+  EXPECT_TRUE(step.sharded() && step.stages_apart());
+  // Two chunks of two products on each of two stages, whose state four replicas divide.
+  EXPECT_EQ(step.parameters().matrices(), 2 * 2 * 2 * 8192.0 * 8192);
+  EXPECT_EQ(step.stages(0).parameter_bytes(), 2 * 2 * 2 * 8192.0 * 8192 / 4);
+}
+
 TEST_F(Recording, AWrittenStepIsReadAgain) {
   const RecordedStep step = read_recording(ORRERY_SOURCE_DIR "/examples/recordings/decoder-fsdp");
   write_recording(step, (folder_ / "again").string());

@@ -95,7 +95,7 @@ TEST(RecordedStep, OtherLayoutsAreRefusedWithTheReason) {
   Job job = laid_out(recorded_step());
   EXPECT_THAT(problems(job), IsEmpty());
   job.mutable_layout()->set_pipeline(2);
-  EXPECT_THAT(problems(job), ElementsAre(HasSubstr("layout.pipeline: expected 1 for a recorded")));
+  EXPECT_THAT(problems(job), ElementsAre(HasSubstr("layout.pipeline: expected 1, as recorded")));
   job.mutable_layout()->set_pipeline(1);
   job.mutable_layout()->set_tensor(2);
   EXPECT_THAT(problems(job), ElementsAre(HasSubstr("among the ranks 0, 1, ... (8 ranks)")));
