@@ -68,7 +68,7 @@ void print_tiers(const Launch& launch, std::size_t replacements, const ProgramOp
   if (options.deals_data) {
     fmt::print(stderr,
                "orrery run: the examples of lost ranks go to the others from the next batch on, "
-               "where a loader has a DistributedSampler\n");
+               "where a loader has a DistributedSampler or accelerate's BatchSamplerShard\n");
   }
   if (replacements > 0) {
     fmt::print(stderr,
@@ -254,7 +254,7 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
       .type_name("STEPS");
   command.add_flag("--deal-data", options->deals_data,
                    "give the examples of lost ranks to the others, in larger batches, where a "
-                   "loader has a DistributedSampler");
+                   "loader has a DistributedSampler or accelerate's BatchSamplerShard");
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
   command
