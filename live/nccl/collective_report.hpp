@@ -27,9 +27,9 @@ struct CollectiveReport {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   CollectiveKind kind{};
-  std::uint64_t bytes = 0;  ///< of all ranks' parts together, for gathered and scattered tensors
+  std::uint64_t bytes = 0;  ///< sum of all ranks' parts, for gathered and scattered tensors
   CollectiveAlgorithm algorithm{};
-  std::uint64_t duration_ns = 0;  ///< from the first channel's begin to the last one's end
+  std::uint64_t duration_ns = 0;  ///< time between the first channel's begin and the last one's end
 };
 
 using NcclReport = std::variant<OpenReport, CollectiveReport>;

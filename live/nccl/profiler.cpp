@@ -56,7 +56,7 @@ struct Described {
     } collective;
     struct {
       std::uint8_t number;
-      std::uint64_t time;  ///< of the GPU, in nanoseconds
+      std::uint64_t time;  ///< time of the GPU in nanoseconds
     } channel;
   };
 };

@@ -420,8 +420,11 @@ def _measure(attachment: Attachment) -> None:
     def fetch_measured(self: Any) -> Any:
         begin = time.monotonic()
         try:
-            return fetch(self)
+            batch = fetch(self)
         finally:
             attachment.note_input(begin)
+        if attachment.profiler is not None:
+            attachment.profiler.note_batch(batch)
+        return batch
 
     _BaseDataLoaderIter.__next__ = fetch_measured
