@@ -93,7 +93,8 @@ def test_groups_of_gloo_take_no_table(tmp_path):
 
 
 @pytest.mark.skipif(not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it")
-def test_ranks_with_groups_of_nccl_replace_their_tables_at_one_step(tmp_path):
+@pytest.mark.parametrize("warm", ["none", "all"])
+def test_ranks_with_groups_of_nccl_replace_their_tables_at_one_step(tmp_path, warm):
     (tmp_path / "table.yaml").write_text(TABLE)
     program = tmp_path / "tables.py"
     program.write_text(
@@ -104,6 +105,7 @@ def test_ranks_with_groups_of_nccl_replace_their_tables_at_one_step(tmp_path):
         "def look(*_):\n"
         "    steps[0] += 1\n"
         "    path = os.environ['ORRERY_NCCL_TABLE']\n"
+        "    assert 'ORRERY_NCCL_WAIT_S' not in os.environ\n"
         "    if os.path.exists(path) and not was:\n"
         "        was.append(steps[0])\n"
         "        rules = open(path).read().split('\\n', 2)[2].strip().replace('\\n', '; ')\n"
@@ -111,7 +113,8 @@ def test_ranks_with_groups_of_nccl_replace_their_tables_at_one_step(tmp_path):
         "register_optimizer_step_pre_hook(look)\n"
         f"runpy.run_path({str(PROGRAMS / 'nccl_on_cpu.py')!r}, run_name='__main__')\n"
     )
-    code, report, text = policy_run(program, 2, "--scenario", tmp_path / "table.yaml")
+    options = ["--scenario", tmp_path / "table.yaml", "--warm", warm]
+    code, report, text = policy_run(program, 2, *options)
     assert code == 0, text
     seen = re.findall(r"table from step (\d+): (.*)", text)
     assert len(seen) == 2 and len(set(seen)) == 1, text

@@ -24,12 +24,15 @@ class Collectives:
     def __init__(self) -> None:
         self.backends: "set[str]" = set()
         self._plans: Optional[str] = os.environ.get("ORRERY_NCCL_TABLE")
-        # Ranks with PyTorch wait for the policies in their first step, which comes later than the
-        # first communicator.
-        os.environ.pop("ORRERY_NCCL_WAIT_S", None)
 
     def begin_rank(self, rank: int, replaces: bool) -> None:
-        """Names the table of this rank to the plugin. A new process keeps that of the lost rank."""
+        """Names the table of this rank to the plugin. A new process keeps that of the lost rank.
+
+        Ranks with PyTorch wait for the policies in their first step, which comes later than the
+        first communicator, so the plugin must not wait for a table. A fork of the warm process has
+        the environment of a rank only now.
+        """
+        os.environ.pop("ORRERY_NCCL_WAIT_S", None)
         if self._plans is None:
             return
         table = f"{self._plans}-{rank}"
