@@ -20,6 +20,8 @@ foreach(program orrery orrery-sim orrery-live)
     install(TARGETS ${program} RUNTIME DESTINATION lib/orrery/bin COMPONENT command)
   endif()
 endforeach()
+install(TARGETS orrery_nccl_tuner orrery_nccl_profiler LIBRARY DESTINATION lib/orrery/bin
+  COMPONENT command)
 file(CREATE_LINK ../lib/orrery/bin/orrery ${CMAKE_CURRENT_BINARY_DIR}/orrery SYMBOLIC)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/orrery DESTINATION bin COMPONENT command)
 if(SKBUILD)

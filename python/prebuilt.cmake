@@ -4,6 +4,10 @@
 set(programs orrery orrery-sim orrery-live)
 file(GLOB module ${ORRERY_PREBUILT}/python/orrery/_core*.so)
 list(TRANSFORM programs PREPEND ${ORRERY_PREBUILT}/bin/ OUTPUT_VARIABLE prebuilt)
+set(plugins orrery_nccl_tuner orrery_nccl_profiler)
+foreach(plugin ${plugins})
+  list(APPEND prebuilt ${ORRERY_PREBUILT}/lib/lib${plugin}.so)
+endforeach()
 foreach(file ${prebuilt})
   if(NOT EXISTS ${file})
     message(FATAL_ERROR "ORRERY_PREBUILT: expected ${file}; run ./dev build first")
@@ -13,7 +17,7 @@ if(NOT module)
   message(FATAL_ERROR
     "ORRERY_PREBUILT: expected ${ORRERY_PREBUILT}/python/orrery/_core*.so; run ./dev build first")
 endif()
-foreach(target _core ${programs})  # the names that pyproject.toml builds
+foreach(target _core ${programs} ${plugins})  # the names that pyproject.toml builds
   add_custom_target(${target})
 endforeach()
 install(PROGRAMS ${prebuilt} DESTINATION orrery/bin COMPONENT python)

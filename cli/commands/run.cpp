@@ -61,15 +61,16 @@ void run_attempts(const Launch& launch, live::ProgramAttempts& attempts) {
 }
 
 void print_tiers(const Launch& launch, std::size_t replacements, const ProgramOptions& options) {
-  fmt::print(
-      stderr,
-      "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
-      "complete or repeat its operation and go on\n",
-      launch.ranks, launch.ranks == 1 ? "" : "s");
+  if (launch.ranks == 1) {
+    fmt::print(stderr, "orrery run: 1 rank: no other one could go on after its loss\n");
+  } else {
+    fmt::print(stderr, "orrery run: {} ranks; the tier follows with the first process group\n",
+               launch.ranks);
+  }
   if (options.deals_data) {
     fmt::print(stderr,
                "orrery run: the examples of lost ranks go to the others from the next batch on, "
-               "where a loader has a DistributedSampler\n");
+               "where a loader has a DistributedSampler or accelerate's BatchSamplerShard\n");
   }
   if (replacements > 0) {
     fmt::print(stderr,
@@ -78,11 +79,12 @@ void print_tiers(const Launch& launch, std::size_t replacements, const ProgramOp
                replacements, replacements == 1 ? "" : "es");
   }
   if (launch.restarts == 0) return;
-  fmt::print(stderr,
-             "orrery run: tier T1 for other operations and if all ranks are lost: all start again, "
-             "at most {} time{}; the program resumes from its own checkpoint or its snapshot "
-             "(orrery.torch.state)\n",
-             launch.restarts, launch.restarts == 1 ? "" : "s");
+  fmt::print(
+      stderr,
+      "orrery run: tier T1 where no rank can go on after a loss: all start again, at most {} "
+      "time{}; the program resumes from its own checkpoint or its snapshot "
+      "(orrery.torch.state)\n",
+      launch.restarts, launch.restarts == 1 ? "" : "s");
 }
 
 void print_end(const Launch& launch, const Attempts& attempts, const ProgramOptions& options,
@@ -172,12 +174,14 @@ int run_program(const ProgramOptions& options) {
   prove_first(run, options, attached);
   attached.outlives_run = true;
   folder.share_lock();
+  if (policies) policies->offer_plugins(folder.path_of("."));
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;
   settings.replacements = run.replacements;
   settings.replaces_by_order = run.decides;
   settings.announces_groups = true;
+  settings.has_restarts = launch.restarts > 0;
   ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
                        policies ? policies->names() : std::vector<std::string>{}, options.metrics);
   live::ProgramAttempts* running = nullptr;
@@ -258,7 +262,7 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
       .type_name("STEPS");
   command.add_flag("--deal-data", options->deals_data,
                    "give the examples of lost ranks to the others, in larger batches, where a "
-                   "loader has a DistributedSampler");
+                   "loader has a DistributedSampler or accelerate's BatchSamplerShard");
   command
       .add_option("--metrics", options->metrics,
                   "write metrics for Prometheus about once a second, or serve them at a socket")

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/schema/yaml_writer.hpp"
+#include "live/programs/calibration/example_recording.hpp"
 #include "traces/chakra/recording.hpp"
 #include "traces/scenario.pb.h"
 
@@ -85,7 +86,11 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   scenario.mutable_run()->set_steps(100);
   std::string program = "trace: " + nlohmann::json(prefix.filename().string()).dump();
   if (!origin.command.empty()) program += ", command: " + nlohmann::json(origin.command).dump();
-  return to_yaml_file(scenario) + fmt::format("job:\n  program: {{{}}}\n", program);
+  std::string text = to_yaml_file(scenario) + fmt::format("job:\n  program: {{{}}}\n", program);
+  if (origin.examples == 0) return text;
+  // `orrery run` deals a rank at most twice its batch.
+  return text + fmt::format("  global_batch: {}\n  max_share: 2\n",
+                            origin.examples * measured.step.ranks());
 }
 
 /// Returns the table of each rank's own times; empty for one rank.
@@ -149,9 +154,13 @@ void write_measured(const live::MeasuredStep& measured, const MeasuredOrigin& or
                     const std::string& out, OutputFile& scenario) {
   fs::path prefix = out;
   prefix.replace_extension();
-  write_recording(measured.step, prefix.string());
+  write_recording(
+      origin.examples == 0 ? measured.step : live::per_example_step(measured.step, origin.examples),
+      prefix.string());
   scenario.write_and_rename("# " + origin.comment + "\n" + scenario_text(measured, origin, prefix));
   fmt::print("{}{}", summary(measured), ranks_text(measured.ranks));
+  if (origin.examples == 0) return;
+  fmt::print("micro-batch  one example of each batch of {}\n", origin.examples);
 }
 
 }  // namespace orrery::cli

@@ -124,13 +124,19 @@ int calibrate_program(const ProgramCalibration& options) {
   }
   const live::MeasuredStep measured =
       live::measure_step(read_profiles(attached.profile_folder, launch.ranks));
+  if (options.per_example && measured.examples == 0) {
+    throw Error(ErrorKind::environment,
+                "--per-example: expected batches of one size on all ranks, from data loaders that "
+                "give tensors with the examples as rows; found none, or different sizes");
+  }
   MeasuredOrigin origin{
       .comment =
           "This program on this machine as `orrery calibrate` measured it; for simulate and "
           "compare.",
       .description = fmt::format("{} on {} ranks of the machine of the calibration",
                                  name_of(launch), launch.ranks),
-      .command = launch.command};
+      .command = launch.command,
+      .examples = options.per_example ? measured.examples : 0};
   if (launch.is_torchrun) origin.command[0] = executable;
   write_measured(measured, origin, options.out, scenario);
   if (!attached.trace_folder.empty())

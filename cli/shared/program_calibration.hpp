@@ -15,6 +15,7 @@ struct ProgramCalibration {
   std::optional<std::uint32_t> ranks;  ///< -n
   std::uint32_t steps = 20;            ///< measured steps
   std::string traces;                  ///< folder of PyTorch's own traces; empty: none
+  bool per_example = false;  ///< a micro-batch is one example of each batch, not a whole pass
   std::vector<std::string> program;    ///< program with its arguments
 };
 

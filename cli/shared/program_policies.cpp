@@ -258,15 +258,23 @@ PolicyMeter::Rules ProgramPolicies::meter_rules(live::ProgramBackend& backend) c
       .pause_ms = 10};
 }
 
+void ProgramPolicies::offer_plugins(const std::string& folder) {
+  plugins_ = offer_nccl_plugins(folder, request_.policy_timeout());
+}
+
 ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {
   const HandOverMode mode = hand_over_mode(request_.mode());
+  std::optional<live::ProgramCollectives> collectives;
+  if (!plugins_.reports.empty()) collectives.emplace(plugins_.table, plugins_.reports);
   live::ProgramBackend backend(
       attempts, *cluster_,
       {.name = request_.scenario().name(),
        .restarts_alone = !decides_recovery_,
        .begins_alone = mode == HandOverMode::shadow,
        .waits_for_answers = mode == HandOverMode::approve,
-       .drain_parameters = [this, &status] { return drain_parameters(status); }});
+       .drain_parameters = [this, &status] { return drain_parameters(status); },
+       .collectives = collectives ? &*collectives : nullptr,
+       .no_table = plugins_.no_table});
   ProgramPolicyReport report{.names = names_, .mode = request_.mode()};
   if (!backend.await_first_step()) {
     attempts.print_line("the program ended before an optimizer step: the policies decided nothing");

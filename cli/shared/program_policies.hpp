@@ -9,6 +9,7 @@
 
 #include <CLI/App.hpp>
 
+#include "cli/shared/nccl_plugins.hpp"
 #include "cli/shared/operator.hpp"
 #include "cli/shared/program_status.hpp"
 #include "live/programs/policies/program_attempts.hpp"
@@ -68,6 +69,10 @@ class ProgramPolicies {
   bool decide_recovery() const { return decides_recovery_; }
   const std::vector<std::string>& names() const { return names_; }
 
+  /// Lets NCCL in the ranks load Orrery's plugins, whose files are in `folder`. Call before run()
+  /// and before the first process is started. Changes the environment of this process.
+  void offer_plugins(const std::string& folder);
+
   /// Runs the program to its end, and obeys the orders in the folder of `status`, which shows from
   /// then on the calls of the policies: this object must outlive `status`. Call once. Throws an
   /// environment Error, and ends the program before its first step, if a policy needs a part that
@@ -87,6 +92,7 @@ class ProgramPolicies {
   std::shared_ptr<PolicyStack> stack_;
   PolicyMeter meter_;
   bool decides_recovery_ = false;
+  NcclPlugins plugins_;
 };
 
 }  // namespace orrery::cli

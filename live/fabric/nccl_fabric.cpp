@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "live/fabric/nccl_table.hpp"
 #include "live/machine/cuda_module.hpp"
+#include "live/nccl/nccl_table.hpp"
 
 namespace orrery::live {
 namespace {

@@ -2,7 +2,9 @@
 // table in the file named by ORRERY_NCCL_TABLE to any program that uses NCCL. Versions 3 to 7 of
 // the interface, each under its own symbol, of which NCCL takes the newest it knows; the structs
 // are declared here, so that neither NCCL nor CUDA is needed to build it. A file that is missing,
-// torn or wrong changes nothing: NCCL then chooses as it would without the plugin.
+// torn or wrong changes nothing: NCCL then chooses as it would without the plugin. Under `orrery
+// run` the plugin reports to ORRERY_NCCL_REPORTS that this rank has loaded NCCL, and the first
+// communicator waits for the file for at most ORRERY_NCCL_WAIT_S seconds, if that is set.
 //
 // Calls come from any thread. They read the newest table through one atomic pointer and never wait;
 // whoever notices that the file was replaced (by rename) loads it, one thread at a time, and tables
@@ -10,22 +12,25 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "live/nccl/report_sender.hpp"
 #include "live/nccl/tuner_table.hpp"
 
 namespace {
 
 using namespace orrery::live;
 
-constexpr int kSuccess = 0;           // ncclSuccess
-constexpr int kLogWarning = 2;        // NCCL_LOG_WARN
-constexpr int kLogInformation = 3;    // NCCL_LOG_INFO
+constexpr int kSuccess = 0;            // ncclSuccess
+constexpr int kLogWarning = 2;         // NCCL_LOG_WARN
+constexpr int kLogInformation = 3;     // NCCL_LOG_INFO
 constexpr unsigned long kTuning = 64;  // NCCL_TUNING, the subsystem of the message
 
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line,
@@ -35,6 +40,14 @@ using Logger = void (*)(int level, unsigned long flags, const char* file, int li
 class Source {
  public:
   explicit Source(const char* path) : path_(path ? path : "") {}
+
+  /// Blocks until there is a table, or for `limit_s` seconds.
+  void wait_for_table(double limit_s, Logger log) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
+    while (!newest(log) && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
 
   const TunerTable* newest(Logger log) {
     look(log);
@@ -105,6 +118,15 @@ Source& source() {
   return one;
 }
 
+/// Tells `orrery run` that this rank has loaded NCCL, and waits for the table that it writes.
+void begin_process(Logger log) {
+  ReportSender sender(std::getenv("ORRERY_NCCL_REPORTS"));
+  const char* const rank = std::getenv("RANK");
+  if (rank != nullptr) sender.add_report(OpenReport{std::strtoul(rank, nullptr, 10)});
+  const char* const limit = std::getenv("ORRERY_NCCL_WAIT_S");
+  if (limit != nullptr) source().wait_for_table(std::strtod(limit, nullptr), log);
+}
+
 /// One communicator.
 struct Tuner {
   std::uint32_t ranks;
@@ -114,6 +136,8 @@ struct Tuner {
 
 int open_tuner(std::size_t ranks, Logger log, void** context) {
   *context = new Tuner{.ranks = static_cast<std::uint32_t>(ranks), .log = log};
+  static const bool has_begun = (begin_process(log), true);
+  static_cast<void>(has_begun);
   source().newest(log);
   return kSuccess;
 }
@@ -131,8 +155,8 @@ int choose(void* context, int collective, std::size_t bytes, float** costs, int 
   const std::uint64_t call = tuner.calls.fetch_add(1, std::memory_order_relaxed);
   const TunerTable* table = source().newest(tuner.log);
   if (!table || algorithms <= 0 || protocols <= 0) return kSuccess;
-  const TunerRule* rule = find_tuner_rule(*table, call, static_cast<NcclCollective>(collective),
-                                          bytes, tuner.ranks);
+  const TunerRule* rule =
+      find_tuner_rule(*table, call, static_cast<NcclCollective>(collective), bytes, tuner.ranks);
   if (!rule) return kSuccess;
   const auto entries = static_cast<std::size_t>(algorithms) * static_cast<std::size_t>(protocols);
   const std::span matrix(reinterpret_cast<float*>(costs), entries);

@@ -1,6 +1,7 @@
 #include "live/programs/group_book.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,6 +43,23 @@ std::string GroupBook::record_uncarried(const std::string& key, const std::strin
   kind.uncarried_operation = operation;
   return fmt::format("group {} ({} ranks): used for {}, so the loss of a rank ends its other ranks",
                      kind.name, kind.ranks, operation);
+}
+
+std::string GroupBook::drain_tier_line(std::size_t world, bool has_restarts) {
+  for (const GroupKind& kind : kinds_) {
+    if (kind.ranks < world || kind.uncarried_operation.empty()) continue;
+    if (std::exchange(has_no_survivors_, true)) return "";
+    has_survivors_ = true;
+    return fmt::format(
+        "{}: no loss may interrupt {} of all ranks; {}",
+        has_restarts ? "tier T1 in place of T0" : "no tier", kind.uncarried_operation,
+        has_restarts ? "all ranks start again and resume from the program's checkpoint or snapshot"
+                     : "a loss ends the run with exit code 4 (with --restart N all ranks would "
+                       "start again: tier T1)");
+  }
+  if (kinds_.empty() || std::exchange(has_survivors_, true)) return "";
+  return "tier T0: the other ranks complete or repeat the operation that a loss interrupts, and go "
+         "on";
 }
 
 }  // namespace orrery::live

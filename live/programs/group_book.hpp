@@ -34,6 +34,11 @@ class GroupBook {
   /// interrupt. Returns the line for the user if this is the first such message about the kind;
   /// else an empty text. Throws std::exception if a number or a field is missing.
   std::string record_message(const Fields& fields);
+  /// Returns the line about the tier of the run, with its reason, if the messages since the last
+  /// call have changed the tier; else an empty text. T0 begins with the first group. It ends with
+  /// the first operation of all `world` ranks that no loss may interrupt: `has_restarts` decides
+  /// between tier T1 and none.
+  std::string drain_tier_line(std::size_t world, bool has_restarts);
   /// Returns the kinds in the order of their first groups.
   const std::vector<GroupKind>& kinds() const { return kinds_; }
 
@@ -42,6 +47,7 @@ class GroupBook {
   std::string record_uncarried(const std::string& key, const std::string& operation);
 
   std::vector<GroupKind> kinds_;
+  bool has_survivors_ = false, has_no_survivors_ = false;  ///< tiers that have had their lines
   std::map<std::string, std::size_t> kind_of_key_;  ///< positions in kinds_, by key with backend
 };
 

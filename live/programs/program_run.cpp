@@ -107,7 +107,10 @@ bool ProgramRun::handle_account(std::size_t rank, const Fields& fields) {
     book_.record_resumed(std::stoull(fields.at(1)));
   } else if (kind == MessageKind::group || kind == MessageKind::sharded) {
     const std::string line = groups_.record_message(fields);
-    if (settings_.announces_groups && !line.empty()) settings_.print_line(line);
+    if (!settings_.announces_groups || line.empty()) return true;
+    settings_.print_line(line);
+    const std::string tier = groups_.drain_tier_line(settings_.ranks, settings_.has_restarts);
+    if (!tier.empty()) settings_.print_line(tier);
   } else {
     return kind == MessageKind::beat;
   }

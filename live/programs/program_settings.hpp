@@ -16,6 +16,7 @@ struct ProgramSettings {
   std::size_t replacements = 0;    ///< most processes that are started for lost ranks
   bool replaces_by_order = false;  ///< ProgramRun::order_replacement() decides, not the loss
   bool announces_groups = false;   ///< shows which operations the groups carry through a loss
+  bool has_restarts = false;       ///< all ranks may start again after a loss that ends them
   RankStarter start;
   std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
   /// Returns the number of a signal that this process received since the last call; 0: none. The

@@ -116,25 +116,21 @@ def last_steps(words, steps, **more):
 
 
 def rebalancing_passes(asked):
-    """Prints the rows of a program with a slow rank. Returns true if both pass.
-
-    A micro-batch of the policies is one example of each of the two batches of a step, so the
-    program is calibrated with batches of one example.
-    """
+    """Prints the rows of a program with a slow rank. Returns true if both pass."""
     batch = 8
     told = {"EXAMPLE_S": str(asked.example), "WIDTH": "512"}
     torchrun = [programs.TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", 2]
     orrery = [programs.PROGRAM, "run", "-n", 2]
     with tempfile.TemporaryDirectory() as folder:
         scenario = pathlib.Path(folder) / "shares.yaml"
-        run([programs.PROGRAM, "calibrate", "-o", scenario, "-n", 2, "--steps", asked.steps, "--",
-             "python", programs.PROGRAMS / "shares.py"], 100000, BATCH="1", **told)  # fmt: skip
+        run([programs.PROGRAM, "calibrate", "-o", scenario, "-n", 2, "--steps", asked.steps,
+             "--per-example", "--", "python", programs.PROGRAMS / "shares.py"], 100000,
+            BATCH=str(batch), **told)  # fmt: skip
         slow = f"faults=[{{at_step: 1, rank: 1, slow: {asked.slow}}}]"
         forecast_s = {}
         for policy in (None, "predictive-rebalance"):
             text = run([programs.PROGRAM, "simulate", scenario, "--json", "--set", slow,
                         "--set", f"run.steps={asked.steps}",
-                        "--set", f"job.global_batch={2 * 2 * batch}",
                         *(["--policy", policy] if policy else [])], 0)  # fmt: skip
             forecast_s[policy] = statistics.median(json.loads(text)["step_times_s"][-10:])
     told |= {"BATCH": str(batch), "SLOW": str(asked.slow)}

@@ -6,6 +6,7 @@ prints the errors.
 
 import json
 import re
+import statistics
 import subprocess
 
 import pytest
@@ -144,6 +145,38 @@ def test_a_calibrated_scenario_runs_in_both_worlds(calibrated, ranks):
     assert seen["ranks"] == ranks
     assert seen["predicted"]["step_time_s"] >= SLEEP_S
     assert seen["measured"]["step_time_s"] >= SLEEP_S
+
+
+def test_shares_of_a_calibrated_program_are_forecast_by_examples(tmp_path):
+    scenario = tmp_path / "shares.yaml"
+    result = subprocess.run(
+        [PROGRAM, "calibrate", "-o", scenario, "-n", "2", "--steps", "8", "--per-example", "--",
+         "python", PROGRAMS / "shares.py"],
+        capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(100000), "EXAMPLE_S": "0.005", "BATCH": "8"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "micro-batch  one example of each batch of 8" in result.stdout
+    step_s = float(re.search(r"step +([\d.]+) ms", result.stdout).group(1)) / 1e3
+
+    def forecast_s(*options):
+        text = orrery("simulate", scenario, "--json", "--set", "run.steps=30", *options).stdout
+        return statistics.median(json.loads(text)["step_times_s"][-10:])
+
+    slow = ("--set", "faults=[{at_step: 1, rank: 1, slow: 4}]")
+    assert forecast_s() == pytest.approx(step_s, rel=0.1)  # the exchange is fitted
+    assert forecast_s(*slow) == pytest.approx(4 * step_s, rel=0.1)
+    # 13 and 3 examples in place of 8 and 8: the first rank is the slower one then.
+    rebalanced_s = forecast_s(*slow, "--policy", "predictive-rebalance")
+    assert rebalanced_s == pytest.approx(13 / 8 * step_s, rel=0.1)
+
+
+def test_sharded_programs_have_no_forecast_by_examples(tmp_path):
+    result = orrery("calibrate", "-o", tmp_path / "fsdp.yaml", "-n", 2, "--steps", 8,
+                    "--per-example", "--", "python", PROGRAMS / "fsdp.py")  # fmt: skip
+    assert result.returncode == 4
+    assert "--per-example: expected " in result.stderr
+    assert not (tmp_path / "fsdp.yaml").exists()
 
 
 def test_a_kill_of_the_scenario_happens_in_both_worlds(calibrated):

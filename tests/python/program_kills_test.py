@@ -1,9 +1,11 @@
-"""DDP, FSDP and HSDP under orrery run: two kills of each kind, ranks forked from warm processes.
+"""DDP, FSDP, HSDP and snapshots under orrery run: ten kills of each kind, ranks forked from warm
+processes.
 
-More of it: ./dev soak --programs, which has the other programs too. More kills of each kind would
-take minutes of CPU.
+ORRERY_KILLS: another number of kills, of each kind of all programs, the trainers' too, which
+./dev soak --programs has otherwise: their imports take minutes of CPU.
 """
 
+import os
 import random
 import sys
 
@@ -15,17 +17,17 @@ sys.path.insert(0, str(ROOT / "tests" / "chaos"))
 
 import program_kills  # noqa: E402
 
-KILLS = 2
+KILLS = int(os.environ.get("ORRERY_KILLS", "10"))
+TRAINERS = ("hugging_face.py", "light.py")
+CASES = [case for case in program_kills.CASES
+         if "ORRERY_KILLS" in os.environ or case[0] not in TRAINERS]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(
     not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
 )
 
 
-@pytest.mark.parametrize(
-    ("script", "kind", "tier"),
-    [case for case in program_kills.CASES if case[0] in ("ddp.py", "fsdp.py", "hsdp.py")],
-)
+@pytest.mark.parametrize(("script", "kind", "tier"), CASES)
 def test_kills_at_random_instants(script, kind, tier):
     dice = random.Random(f"{SEED} {script} {kind}")
     cases = list(program_kills.RUNNERS[tier](script, kind, KILLS, dice))

@@ -66,6 +66,7 @@ def python(wheel, tmp_path_factory):
 def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     expected = {f"orrery/bin/{program}" for program in PROGRAMS}
+    expected |= {f"orrery/bin/liborrery_nccl_{plugin}.so" for plugin in ("tuner", "profiler")}
     expected |= {
         f"orrery/programs/{name}"
         for name in ("attach/sitecustomize.py", "guard.cpp", "conversions.cpp")

@@ -54,6 +54,7 @@ RankProfile rank_profile_of(const std::string& text, const std::string& place) {
     RankProfile profile;
     profile.rank = json.at("rank").get<std::uint32_t>();
     profile.ranks = json.at("ranks").get<std::uint32_t>();
+    profile.examples = json.value("examples", 0u);
     for (const Json& row : json.at("parts")) profile.parts.push_back(part_of(row));
     for (const Json& row : json.at("operations")) profile.operations.push_back(operation_of(row));
     const auto status =

@@ -40,7 +40,8 @@ struct RankProfile {
   std::vector<ProfiledPart> parts;  ///< parts in the order of their begin
   std::vector<ProfiledOperation>
       operations;      ///< operations that have ended, in the order of the calls
-  RecordedStep state;  ///< parameters, memory and tokens; no kernels and no operations
+  std::uint32_t examples = 0;  ///< examples of most batches; 0: unknown
+  RecordedStep state;          ///< parameters, memory and tokens; no kernels and no operations
 };
 
 /// Returns the profile in a JSON text. Throws bad_input, with `place` in the message, for another

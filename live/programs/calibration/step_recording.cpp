@@ -275,6 +275,10 @@ MeasuredStep measure_step(const std::vector<RankProfile>& profiles, const StepCh
   }
   measured.links = fit_links(times);
   measured.step = profiles[0].state;
+  const bool is_even = std::all_of(profiles.begin(), profiles.end(), [&](const RankProfile& each) {
+    return each.examples == profiles[0].examples;
+  });
+  measured.examples = is_even ? profiles[0].examples : 0;
   const auto passes = static_cast<std::uint32_t>(
       std::count_if(marks.begin(), marks.end(),
                     [](const StepMark& mark) { return mark.kind == Kind::backward_end; }));

@@ -25,6 +25,7 @@ struct MeasuredStep {
   std::optional<FittedLinks> links;  ///< nothing without an operation of a group
   std::size_t used_steps = 0;        ///< steps whose times are averaged
   std::size_t seen_steps = 0;        ///< steps that the profiles contain
+  std::uint32_t examples = 0;        ///< rows of a batch on all ranks; 0: unknown, or ranks differ
   double duration_s = 0;             ///< mean duration of the used steps
   // Mean seconds of the used steps, of the rank that is slowest between two waits.
   double compute_s = 0, input_s = 0;

@@ -18,6 +18,10 @@ constexpr int kWait_ms = 50;
 constexpr double kFirstStep_s = 60;
 /// Longest wait for an approval after the last rank has ended: HandOver's patience, and a second.
 constexpr Nanos kApproval = 61 * kNanosPerSecond;
+constexpr const char* kBare =
+    "the ranks load NCCL without PyTorch (as JAX and TensorFlow do): policies see its collectives "
+    "and may set their table before the first communicator; nothing else of the program is "
+    "attached";
 /// A step that takes longer than this times the previous one is not as before (PolicyTicks).
 constexpr double kSlower = 1.25;
 
@@ -25,6 +29,14 @@ std::vector<std::size_t> all_ranks(std::size_t count) {
   std::vector<std::size_t> ranks(count);
   for (std::size_t rank = 0; rank < count; ++rank) ranks[rank] = rank;
   return ranks;
+}
+
+/// Returns true if a rank has loaded NCCL and no rank has a group of PyTorch, which would be
+/// attached before its NCCL.
+bool loads_bare_nccl(ProgramCollectives* collectives, const ProgramRun& run) {
+  if (collectives == nullptr || run.run_book().attached() > 0) return false;
+  collectives->read_reports();
+  return !collectives->loaded_ranks().empty();
 }
 
 }  // namespace
@@ -36,7 +48,7 @@ ProgramBackend::ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster
       job_(cluster, [this] { return clock_.now(); }),
       gate_(job_.world(),
             {Kinds<Action>::all(),
-             Kinds<Setting>::of<Shares, CheckpointPlan, CodecRules, Prefetch>()},
+             Kinds<Setting>::of<Shares, CheckpointPlan, CodecRules, Prefetch, CollectiveTable>()},
             *this, true),
       plans_([this](std::size_t rank, const Fields& fields) {
         if (attempts_.current() != nullptr) attempts_.current()->send_message(rank, fields);
@@ -45,6 +57,7 @@ ProgramBackend::ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster
 // ---- start --------------------------------------------------------------------------------
 
 bool ProgramBackend::await_first_step() {
+  if (options_.collectives != nullptr) options_.collectives->begin_attempt();
   attempts_.start(&news_);
   double first_s = 0;
   while (attempts_.advance_run(kWait_ms)) {
@@ -62,6 +75,11 @@ bool ProgramBackend::await_first_step() {
                   fmt::format("policies need the fault-tolerant process group, which is not "
                               "attached: {}; run the program without policies, or remedy the cause",
                               reason));
+    }
+    if (ready_.empty() && loads_bare_nccl(options_.collectives, *attempts_.current())) {
+      features_ = bare_features(options_.no_table);
+      attempts_.print_line(kBare);
+      return true;
     }
     if (ready_.empty()) continue;
     const auto members = attempts_.current()->run_book().members();
@@ -107,6 +125,7 @@ void ProgramBackend::begin_ranks() {
     plans_.begin_rank(rank, step);
   }
   ready_.clear();
+  if (features_.is_bare) options_.collectives->write_common_table(nullptr);
   stage_ = Stage::training;
   pace_.began = clock_.now();
 }
@@ -127,6 +146,11 @@ std::optional<Observation> ProgramBackend::next() {
   }
   samples_.begin(monotonic_s(), job_.ranks(),
                  job_.is_alive() ? job_.job().now.get<Prefetch>() : Prefetch{});
+  if (options_.collectives != nullptr && job_.is_alive()) {
+    options_.collectives->read_reports();
+    const Step step = std::max<Step>(job_.job().step, 1) - 1;
+    samples_.add_collectives(options_.collectives->drain_samples(step));
+  }
   shown_ = job_.drain_events();
   return Observation{.now = clock_.now(),
                      .sequence = counts_.calls++,
@@ -269,12 +293,14 @@ void ProgramBackend::apply(const DecisionList& decisions) {
 
 std::string ProgramBackend::refusal(const Decision& decision) const {
   const TrainingRanks ranks = training_ranks();
-  return program_refusal(features_,
-                         {.ranks = attempts_.ranks(),
-                          .members = ranks.members,
-                          .can_restart = attempts_.can_restart(),
-                          .replacements_left = attempts_.replacements_left()},
-                         job_.job(), decision);
+  return program_refusal(
+      features_,
+      {.ranks = attempts_.ranks(),
+       .members = ranks.members,
+       .can_restart = attempts_.can_restart(),
+       .has_table = options_.collectives != nullptr && options_.collectives->has_common_table(),
+       .replacements_left = attempts_.replacements_left()},
+      job_.job(), decision);
 }
 
 void ProgramBackend::emit_event(Event event) {
@@ -295,19 +321,28 @@ void ProgramBackend::carry_out(const Decision& decision) {
     plans_.propose_soon("every", fmt::format("every {}", plan->every_steps), training_ranks());
   } else if (const auto* prefetch = std::get_if<Prefetch>(&what)) {
     plans_.propose_soon("prefetch", prefetch_text(*prefetch), training_ranks());
+  } else if (const auto* table = std::get_if<CollectiveTable>(&what); table && features_.is_bare) {
+    options_.collectives->write_common_table(table);
   } else if (agreed_ != 0) {
     plans_.commit_plan(agreed_);
   } else if (const auto* codes = std::get_if<CodecRules>(&what)) {
     plans_.propose_soon("codecs", codec_text(*codes), training_ranks());
+  } else if (const auto* rules = std::get_if<CollectiveTable>(&what)) {
+    plans_.propose_soon("table", options_.collectives->write_plan(*rules), training_ranks());
   }
 }
 
-/// Proposes decided shares and codes, and finishes the decisions that the ranks have answered.
-/// Before the ranks begin, those of the next step need no answer.
+/// Proposes decided shares, codes and tables, and finishes the decisions that the ranks have
+/// answered. Before the ranks begin, shares and codes of the next step need no answer. Ranks
+/// without PyTorch give no answers: they read a table before their first call.
 void ProgramBackend::settle_plans() {
   const TrainingRanks ranks = training_ranks();
   for (const Decision& decision : gate_.drain_unagreed()) {
     const Setting& what = std::get<Configure>(decision.what).what;
+    if (const auto* table = std::get_if<CollectiveTable>(&what)) {
+      settle_table(decision, *table, ranks);
+      continue;
+    }
     const auto* codes = std::get_if<CodecRules>(&what);
     const std::string kind = codes != nullptr ? "codecs" : "shares";
     const std::string text = codes != nullptr
@@ -333,6 +368,12 @@ void ProgramBackend::settle_plans() {
     agreed_ = 0;
     plans_.withdraw_plan(answered.number);  // no effect on one that is committed
   }
+}
+
+void ProgramBackend::settle_table(const Decision& decision, const CollectiveTable& table,
+                                  const TrainingRanks& ranks) {
+  if (features_.is_bare) return gate_.apply_agreed(decision, clock_.now());
+  plans_.propose_decision(decision, "table", options_.collectives->write_plan(table), ranks);
 }
 
 /// Brings the shares of the ranks to those of the job, after a change of its ranks.
@@ -386,6 +427,7 @@ void ProgramBackend::end_attempt() {
   }
   stage_ = Stage::restarting;
   attempts_.print_line("all ranks start again");
+  if (options_.collectives != nullptr) options_.collectives->begin_attempt();
   attempts_.start(&news_);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "live/programs/policies/program_attempts.hpp"
+#include "live/programs/policies/program_collectives.hpp"
 #include "live/programs/policies/program_job.hpp"
 #include "live/programs/policies/program_plans.hpp"
 #include "live/programs/policies/program_progress.hpp"
@@ -63,15 +64,17 @@ class ProgramBackend : public Backend, private Carrier {
     bool waits_for_answers = false;  ///< true: decisions need approvals, which take time
     /// Returns the changes of parameters that operators have ordered since the last call.
     std::function<std::vector<ParameterSet>()> drain_parameters = {};
+    ProgramCollectives* collectives = nullptr;  ///< null: NCCL's plugins are not offered
+    std::string no_table = {};  ///< reason why a program without PyTorch takes no table
   };
 
   /// Starts nothing. All references must outlive this object.
   ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster, Options options);
 
-  /// Starts the ranks and blocks until all that are left wait in their first step. Returns false if
-  /// the program has ended before. Call once, before all other methods. Throws as ProgramRun, and
-  /// an environment Error, once the program has ended, if its groups are not the fault-tolerant
-  /// ones.
+  /// Starts the ranks and blocks until all that are left wait in their first step, or a rank loads
+  /// NCCL without PyTorch. Returns false if the program has ended before. Call once, before all
+  /// other methods. Throws as ProgramRun, and an environment Error, once the program has ended, if
+  /// its groups are not the fault-tolerant ones.
   bool await_first_step();
   /// Returns the parts of the program that are attached. Call after await_first_step().
   const ProgramFeatures& features() const { return features_; }
@@ -121,6 +124,8 @@ class ProgramBackend : public Backend, private Carrier {
   void begin_ranks();
   void change_members(const std::vector<std::size_t>& lost, const std::vector<std::size_t>& joined);
   void settle_plans();
+  void settle_table(const Decision& decision, const CollectiveTable& table,
+                    const TrainingRanks& ranks);
   void align_shares();
   void carry_assignment(const Assign& assign);
   void end_attempt();

@@ -84,6 +84,11 @@ class ProgramSamples : public ColumnSamples {
   /// rank that still has others is missing.
   void begin(double now_s, std::vector<std::pair<std::size_t, bool>> ranks,
              const Prefetch& prefetch = {});
+  /// Adds collectives that the ranks' NCCL has reported, behind the exchange of the gradients. Call
+  /// after begin().
+  void add_collectives(const std::vector<CollectiveSample>& samples) {
+    collectives_.insert(collectives_.end(), samples.begin(), samples.end());
+  }
 
   RankSummary summary(JobId job, std::uint32_t latest) override;
   std::span<const CollectiveSample> collectives(JobId) override { return collectives_; }

@@ -38,6 +38,7 @@ struct Refusal {
     if (const auto* plan = std::get_if<CheckpointPlan>(&configure.what)) return tier(plan->tier);
     if (const auto* rules = std::get_if<CodecRules>(&configure.what)) return codes(*rules);
     if (std::holds_alternative<Prefetch>(configure.what)) return features.no_prefetch;
+    if (std::holds_alternative<CollectiveTable>(configure.what)) return table();
     const auto* shares = std::get_if<Shares>(&configure.what);
     if (shares == nullptr) return "a program cannot change this setting";
     if (at_step == 0) {
@@ -60,6 +61,12 @@ struct Refusal {
     if (!features.no_codes.empty()) return "no codes of gradients: " + features.no_codes;
     if (rule_for(rules, kMatrices).codec != Codec::power_sgd) return {};
     return "expected a code of single values, found power_sgd: a bucket of a program is no matrix";
+  }
+  std::string table() const {
+    if (!features.no_table.empty()) return "no table of collectives: " + features.no_table;
+    if (!features.is_bare || !now.has_table) return {};
+    return "expected the table before the first communicator of a program without PyTorch, whose "
+           "ranks do not agree on a later call";
   }
   std::string tier(Tier tier) const {
     if (!features.has_saves) return "no snapshots: " + features.no_saves;
@@ -101,6 +108,7 @@ Capabilities ProgramFeatures::capabilities() const {
   if (no_codes.empty()) all.settings = all.settings | Kinds<Setting>::of<CodecRules>();
   if (share > 0) all.settings = all.settings | Kinds<Setting>::of<Shares>();
   if (prefetch.workers > 0) all.settings = all.settings | Kinds<Setting>::of<Prefetch>();
+  if (no_table.empty()) all.settings = all.settings | Kinds<Setting>::of<CollectiveTable>();
   if (!all.settings.empty()) all.actions = all.actions | Kinds<Action>::of<Configure>();
   return all;
 }
@@ -124,6 +132,16 @@ ProgramFeatures features_of(const Fields& fields) {
   features.most_prefetch = prefetch_of(fields, 9);
   features.no_prefetch = fields.at(11);
   features.no_saves = fields.at(12);
+  features.no_table = fields.at(13);
+  return features;
+}
+
+ProgramFeatures bare_features(const std::string& no_table) {
+  const std::string reason = "expected groups of PyTorch, found a program that loads NCCL alone";
+  ProgramFeatures features;
+  features.no_saves = features.no_shares = features.no_codes = features.no_prefetch = reason;
+  features.no_table = no_table;
+  features.is_bare = true;
   return features;
 }
 
@@ -134,6 +152,7 @@ ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures&
   both.has_saves = a.has_saves && b.has_saves;
   if (both.no_saves.empty()) both.no_saves = b.no_saves;
   if (both.no_codes.empty()) both.no_codes = b.no_codes;
+  if (both.no_table.empty()) both.no_table = b.no_table;
   both.most_prefetch = {std::min(a.most_prefetch.workers, b.most_prefetch.workers),
                         std::min(a.most_prefetch.depth, b.most_prefetch.depth)};
   if (a.prefetch != b.prefetch) {
@@ -157,11 +176,14 @@ std::string missing_features(const ProgramFeatures& features, const Needs& needs
   if (settings.has<Shares>()) reasons.push_back("shares: " + features.no_shares);
   if (settings.has<CodecRules>()) reasons.push_back("codes of gradients: " + features.no_codes);
   if (settings.has<Prefetch>()) reasons.push_back("readers of data: " + features.no_prefetch);
+  if (settings.has<CollectiveTable>()) {
+    reasons.push_back("table of collectives: " + features.no_table);
+  }
   for (std::size_t kind = 0; kind < setting_names().size(); ++kind) {
-    const bool is_known = kind == Setting(Shares{}).index() ||
-                          kind == Setting(CheckpointPlan{}).index() ||
-                          kind == Setting(CodecRules{}).index() ||
-                          kind == Setting(Prefetch{}).index();
+    const bool is_known =
+        kind == Setting(Shares{}).index() || kind == Setting(CheckpointPlan{}).index() ||
+        kind == Setting(CodecRules{}).index() || kind == Setting(CollectiveTable{}).index() ||
+        kind == Setting(Prefetch{}).index();
     if (is_known || !settings.has_index(kind)) continue;
     reasons.push_back(fmt::format("the setting {}, which no program has", setting_names()[kind]));
   }

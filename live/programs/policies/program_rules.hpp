@@ -28,19 +28,26 @@ struct ProgramFeatures {
   /// largest numbers for the processors and the memory of the machine
   Prefetch most_prefetch = {};
   std::string no_prefetch = {};  ///< reason why the readers cannot be set
+  /// reason why NCCL's table of collectives cannot be set; empty: it can
+  std::string no_table = "no NCCL";
+  bool is_bare = false;  ///< the ranks load NCCL without PyTorch: nothing else is attached
 
   /// Returns the actions and settings that the program can carry out.
   Capabilities capabilities() const;
 };
 
 /// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON WORKERS DEPTH
-/// WORKERS DEPTH REASON REASON" of a rank; the reasons are no_shares, no_codes, no_prefetch and
-/// no_saves, the second pair is most_prefetch. STATE is a StateShare, "own" for checkpoints of the
-/// program's own trainer, or empty. Throws std::exception if a number or a field is missing.
+/// WORKERS DEPTH REASON REASON REASON" of a rank; the reasons are no_shares, no_codes, no_prefetch,
+/// no_saves and no_table, the second pair is most_prefetch. STATE is a StateShare, "own" for
+/// checkpoints of the program's own trainer, or empty. Throws std::exception if a number or a field
+/// is missing.
 ProgramFeatures features_of(const Fields& fields);
 /// Returns the readers in two fields of a message, workers and depth, from field `first` on. Throws
 /// as features_of().
 Prefetch prefetch_of(const Fields& fields, std::size_t first);
+/// Returns the features of a program whose ranks load NCCL without PyTorch. `no_table`: reason why
+/// NCCL's table of collectives cannot be set; empty: it can.
+ProgramFeatures bare_features(const std::string& no_table);
 /// Returns the features that two ranks have in common.
 ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures& b);
 
@@ -52,6 +59,7 @@ struct ProgramSituation {
   std::size_t ranks = 0;              ///< ranks at the start
   std::vector<std::size_t> members;   ///< ranks that train, ascending
   bool can_restart = false;           ///< the limit of restarts is not reached
+  bool has_table = false;             ///< the common table of collectives is written
   std::size_t replacements_left = 0;  ///< processes that may be started for lost ranks
 };
 

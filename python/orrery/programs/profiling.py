@@ -5,6 +5,7 @@ repeated and no value changes. After enough steps the profile is written, and th
 the program.
 """
 
+import collections
 import gc
 import json
 import os
@@ -40,6 +41,7 @@ class Profiler:
         self._left = WARM_UP + steps
         self._parts: "list[tuple[str, float, float]]" = []
         self._tokens = 0
+        self._sizes: "collections.Counter[int]" = collections.Counter()
         self._update_s = 0.0
         self._tracer: Any = None
 
@@ -57,6 +59,11 @@ class Profiler:
     def note_tokens(self, count: int) -> None:
         """Records a look-up in an embedding table."""
         self._tokens = max(self._tokens, count)
+
+    def note_batch(self, batch: Any) -> None:
+        """Records the number of examples of a batch from a data loader."""
+        if self.is_active:
+            self._sizes[rows_of(batch)] += 1
 
     def begin_update(self, *_: Any) -> None:
         """Records the begin of an optimizer's step."""
@@ -87,6 +94,7 @@ class Profiler:
         return {
             "rank": rank,
             "ranks": ranks,
+            "examples": self._sizes.most_common(1)[0][0] if self._sizes else 0,
             "parts": self._parts,
             "operations": [] if module is None else module.stop_logging(),
             "state": self._state(optimizer),
@@ -129,6 +137,16 @@ class Profiler:
                 (each.element_size() for each in gradients if each is not None), default=0
             ),
         }
+
+
+def rows_of(batch: Any) -> int:
+    """Return the rows of the first tensor in a batch; 0 without one."""
+    if isinstance(batch, torch.Tensor):
+        return len(batch) if batch.dim() > 0 else 0
+    parts = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
+        return 0
+    return next((rows for rows in map(rows_of, parts) if rows > 0), 0)
 
 
 def install(attachment: Any, folder: str, steps: int) -> Profiler:

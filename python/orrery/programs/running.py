@@ -73,6 +73,8 @@ class Attachment:
         #: Steps of this rank under policies (steering.py); None without policies.
         self.steering: Any = None
         self.has_policies: bool = settings["policies"]
+        #: NCCL's table of collectives at this rank (collectives.py); None without policies.
+        self.collectives: Any = None
         #: Gradient buckets of this rank (buckets.py).
         self.buckets: Any = None
         #: Profile of this rank's steps for a calibration (profiling.py); None without one.
@@ -127,6 +129,8 @@ class Attachment:
             self._settings["native"], torch.__version__, os.path.dirname(torch.__file__)
         )
         rank = int(os.environ["RANK"])
+        if self.collectives is not None:
+            self.collectives.begin_rank(rank, self.replaces)
         module.start_runtime(
             DESCRIPTOR, rank, self._settings["store"], self._settings["shares_sums"], build_groups
         )
@@ -289,8 +293,9 @@ def install(attachment: Attachment) -> None:
             attachment, attachment.profile_folder, attachment.profile_steps
         )
     if attachment.has_policies:
-        from . import prefetching, proving, sharing, steering
+        from . import collectives, prefetching, proving, sharing, steering
 
+        attachment.collectives = collectives.Collectives()
         steers = proving if attachment.proof["folder"] else steering
         attachment.steering = steers.install(attachment)
         sharing.install(attachment)
@@ -395,6 +400,8 @@ def _stand_in(
             if ranks[rank] != int(os.environ["RANK"]) or max(ranks) >= world:
                 attachment.report_plain("the program numbers its ranks itself")
                 return original(store, rank, size, *more, **named)
+            if attachment.collectives is not None:
+                attachment.collectives.backends.add(backend)
             key = f"{backend}:{name}:{'-'.join(map(str, ranks))}"
             timeout = _timeout_of(more, named)
             return module.create_group(
@@ -416,8 +423,11 @@ def _measure(attachment: Attachment) -> None:
     def fetch_measured(self: Any) -> Any:
         begin = time.monotonic()
         try:
-            return fetch(self)
+            batch = fetch(self)
         finally:
             attachment.note_input(begin)
+        if attachment.profiler is not None:
+            attachment.profiler.note_batch(batch)
+        return batch
 
     _BaseDataLoaderIter.__next__ = fetch_measured

@@ -112,7 +112,9 @@ class Steering:
                 state, every = "own", self._own_saves.every
         no_codes = self._attachment.buckets.problem()
         readers = self.prefetching.facts()
+        no_table = self._attachment.collectives.problem()
         fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers, no_saves]
+        fields.append(no_table)
         module.send_fields(["ready", *map(str, fields)])
         module.start_measuring()
         module.wait_until_begun()
@@ -128,6 +130,8 @@ class Steering:
                 self._saves = True
             elif kind == "codecs":
                 self._attachment.buckets.set_codec(words[0], float(words[1]), words[2] == "1")
+            elif kind == "table":
+                self._attachment.collectives.set_table(int(words[0]))
             elif kind == "prefetch":
                 self.prefetching.target = (int(words[0]), int(words[1]))
             elif kind == "shares":

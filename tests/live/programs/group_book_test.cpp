@@ -21,6 +21,24 @@ TEST(GroupBook, TheFirstGroupOfEachKindHasALine) {
   EXPECT_EQ(book.kinds()[1].keys.size(), 2u);
 }
 
+TEST(GroupBook, TheTierHasALineWhenItBeginsAndWhenItEnds) {
+  GroupBook book;
+  EXPECT_EQ(book.drain_tier_line(4, false), "");
+  book.record_message({"group", "gloo:0:0-1-2-3#0", "default_pg", "4"});
+  EXPECT_EQ(book.drain_tier_line(4, false).find("tier T0: the other ranks complete or repeat"), 0u);
+  EXPECT_EQ(book.drain_tier_line(4, false), "");
+  book.record_message({"group", "gloo:1:0-1#0", "mesh_shard", "2"});
+  book.record_message({"sharded", "gloo:1:0-1#0", "reduce_scatter"});
+  EXPECT_EQ(book.drain_tier_line(4, false), "") << "the other replica goes on";
+  GroupBook restarts = book;
+  for (GroupBook* each : {&book, &restarts}) {
+    each->record_message({"sharded", "gloo:0:0-1-2-3#0", "all_to_all"});
+  }
+  EXPECT_EQ(book.drain_tier_line(4, false).find("no tier: no loss may interrupt all_to_all"), 0u);
+  EXPECT_EQ(restarts.drain_tier_line(4, true).find("tier T1 in place of T0"), 0u);
+  EXPECT_EQ(book.drain_tier_line(4, false), "");
+}
+
 TEST(GroupBook, TheFirstUncarriedOperationOfAKindHasALine) {
   GroupBook book;
   book.record_message({"group", "gloo:0:0-1-2-3#0", "default_pg", "4"});

@@ -4,7 +4,6 @@ The group then asks for the end of its work and exchanges its counts in a second
 """
 
 import datetime
-import gc
 import os
 import runpy
 import sys
@@ -29,7 +28,7 @@ c10d.ProcessGroupNCCL = FakeNCCL
 c10d.is_nccl_available = lambda: True
 running.DEVICES["nccl"] = "cpu"
 running._build_nccl = build_fake
-attachment = next(each for each in gc.get_objects() if isinstance(each, running.Attachment))
+attachment = running.attachment
 running._replace_groups(attachment, c10d)
 os.environ["BACKEND"] = "cpu:nccl,cuda:nccl"
 runpy.run_path(os.path.join(os.path.dirname(__file__), "ddp.py"), run_name="__main__")

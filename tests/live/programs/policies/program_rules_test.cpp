@@ -40,8 +40,9 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
   EXPECT_TRUE(kWhole.capabilities().settings.has<CheckpointPlan>());
   EXPECT_FALSE(kWhole.capabilities().settings.has<Shares>());
   EXPECT_TRUE(kShared.capabilities().settings.has<Shares>());
-  const ProgramFeatures features = features_of({"ready", "7", "sharded", "20", "0", "no sampler",
-                                                "no DDP", "0", "0", "0", "0", "no loader", ""});
+  const ProgramFeatures features =
+      features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP", "0", "0", "0", "0",
+                   "no loader", "", "no NCCL"});
   EXPECT_TRUE(features.has_state && features.has_saves);
   EXPECT_FALSE(features.is_whole);
   EXPECT_EQ(features.every, 20u);
@@ -52,7 +53,7 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
 
 TEST(ProgramRules, ReadersOfDataAreTheSameOnAllRanks) {
   const ProgramFeatures reads =
-      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", "", ""});
+      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", "", "", ""});
   EXPECT_EQ(reads.prefetch, (Prefetch{2, 4}));
   EXPECT_TRUE(reads.capabilities().settings.has<Prefetch>());
   ProgramFeatures other = reads;
@@ -76,11 +77,11 @@ TEST(ProgramRules, AMissingFeatureIsNamed) {
   EXPECT_EQ(missing_features(kWhole, plans), "");
   EXPECT_EQ(missing_features(kPlain, plans), "snapshots: no trainer");
   const Needs others{.actions = Kinds<Action>::of<Configure>(),
-                     .settings = Kinds<Setting>::of<CodecRules, CollectiveTable, Shares>()};
+                     .settings = Kinds<Setting>::of<CodecRules, Batch, Shares>()};
   const ProgramFeatures no_shares{.no_shares = "BatchNorm", .no_codes = "no DDP"};
-  EXPECT_EQ(missing_features(no_shares, others),
-            "shares: BatchNorm; codes of gradients: no DDP; the setting CollectiveTable, which no "
-            "program has");
+  EXPECT_EQ(
+      missing_features(no_shares, others),
+      "shares: BatchNorm; codes of gradients: no DDP; the setting Batch, which no program has");
 }
 
 TEST(ProgramRules, CodesNeedBucketsAndNoMatrix) {
@@ -113,7 +114,7 @@ TEST(ProgramRules, TheTierOfTheProgramDecidesAboutARecovery) {
 TEST(ProgramRules, CheckpointsOfATrainerFollowAPlanAndReplaceNoRank) {
   const Loss loss;
   const ProgramFeatures own =
-      features_of({"ready", "0", "own", "50", "0", "", "", "0", "0", "0", "0", "", ""});
+      features_of({"ready", "0", "own", "50", "0", "", "", "0", "0", "0", "0", "", "", ""});
   EXPECT_EQ(loss.refusal(own, Save{loss.id, Tier::local_disk}), "");
   EXPECT_EQ(std::get<CheckpointPlan>(program_job("train.py", 4, own).settings.front()).every_steps,
             50u);
@@ -121,9 +122,32 @@ TEST(ProgramRules, CheckpointsOfATrainerFollowAPlanAndReplaceNoRank) {
                 .find("calls orrery.torch.state()"),
             std::string::npos);
   const ProgramFeatures none =
-      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps"});
+      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps", ""});
   EXPECT_EQ(loss.refusal(common_features(own, none), Save{loss.id, Tier::local_disk}),
             "no snapshots: no steps");
+}
+
+TEST(ProgramRules, ATableOfCollectivesNeedsNcclAndComesFirstWithoutPyTorch) {
+  Loss loss;
+  const auto table = [&](const ProgramFeatures& features) {
+    return loss.refusal(features, Configure{loss.id, CollectiveTable{}}, 0);
+  };
+  const ProgramFeatures with_nccl =
+      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "", ""});
+  EXPECT_EQ(table(with_nccl), "");
+  EXPECT_TRUE(with_nccl.capabilities().settings.has<CollectiveTable>());
+  EXPECT_EQ(table(common_features(with_nccl, kPlain)), "no table of collectives: no NCCL");
+  const Needs needs{.actions = Kinds<Action>::of<Configure>(),
+                    .settings = Kinds<Setting>::of<CollectiveTable>()};
+  EXPECT_EQ(missing_features(kPlain, needs), "table of collectives: no NCCL");
+  EXPECT_EQ(missing_features(bare_features(""), needs), "");
+  loss.now.has_table = true;
+  EXPECT_EQ(table(with_nccl), "") << "ranks with PyTorch agree on a later step";
+  EXPECT_NE(table(bare_features("")).find("before the first communicator"), std::string::npos);
+  EXPECT_NE(missing_features(bare_features(""),
+                             Needs{.actions = Kinds<Action>::of<Save>(), .settings = {}})
+                .find("a program that loads NCCL alone"),
+            std::string::npos);
 }
 
 TEST(ProgramRules, TheLimitsOfTheRunCount) {

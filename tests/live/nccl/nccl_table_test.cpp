@@ -1,4 +1,4 @@
-#include "live/fabric/nccl_table.hpp"
+#include "live/nccl/nccl_table.hpp"
 
 #include <unistd.h>
 
