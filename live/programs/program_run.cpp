@@ -205,6 +205,8 @@ Reaction ProgramRun::record_end(std::size_t rank, const ExitStatus& status) {
     settings_.print_line(fmt::format("rank {} lost ({}), {} of {} ranks {}", rank, cause,
                                      book_.members().size(), settings_.ranks, next));
     if (listener_ != nullptr) listener_->on_loss(rank);
+  } else if (silent_.count(rank) > 0 && !ends_) {
+    settings_.print_line(fmt::format("rank {} ended ({}), no other rank works", rank, cause));
   }
   replacements_.remove_member(rank);
   final_save_.remove_member(rank);

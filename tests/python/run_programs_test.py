@@ -300,6 +300,14 @@ def test_the_death_of_orrery_run_before_the_first_group_ends_the_ranks(tmp_path)
         assert f"rank {rank} ends: `orrery run` was killed, before the program had" in run.text
 
 
+def test_the_last_rank_that_stops_is_named():
+    run = Run("ddp.py", 1, 100000)
+    run.wait_for_training()
+    run.kill(0, signal.SIGSTOP)
+    run.wait_for("rank 0 ended (no heartbeat: stopped or hung, then killed), no other rank works")
+    assert run.end()[2] == 128 + signal.SIGKILL
+
+
 def test_a_sharded_program_ends_with_the_operations_name():
     run = Run("fsdp.py", ranks=3, steps=2000)
     run.wait_for_training()
