@@ -106,6 +106,11 @@ void add_program_options(CLI::App& command, ProgramCalibration& program) {
                6, 10000)
       .type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--traces", program.traces,
+                  "let PyTorch record an execution trace and a Kineto trace of each rank, of two "
+                  "steps behind the measured ones, and import them as FOLDER/NAME.yaml")
+      ->type_name("FOLDER");
 }
 
 }  // namespace

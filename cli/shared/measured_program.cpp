@@ -88,6 +88,19 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   return to_yaml_file(scenario) + fmt::format("job:\n  program: {{{}}}\n", program);
 }
 
+/// Returns the table of each rank's own times; empty for one rank.
+std::string ranks_text(const std::vector<live::RankTimes>& ranks) {
+  if (ranks.size() < 2) return "";
+  std::string text =
+      fmt::format("{:<13}{:>12}{:>12}{:>12}\n", "rank", "compute", "input", "waiting");
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const live::RankTimes& own = ranks[rank];
+    text += fmt::format("{:<13}{:>9.2f} ms{:>9.2f} ms{:>9.2f} ms\n", rank, own.compute_s * 1e3,
+                        own.input_s * 1e3, own.exchange_s * 1e3);
+  }
+  return text;
+}
+
 std::string summary(const live::MeasuredStep& measured) {
   std::uint64_t collectives = 0;
   double bytes = 0;
@@ -138,7 +151,7 @@ void write_measured(const live::MeasuredStep& measured, const MeasuredOrigin& or
   prefix.replace_extension();
   write_recording(measured.step, prefix.string());
   scenario.write_and_rename("# " + origin.comment + "\n" + scenario_text(measured, origin, prefix));
-  fmt::print("{}", summary(measured));
+  fmt::print("{}{}", summary(measured), ranks_text(measured.ranks));
 }
 
 }  // namespace orrery::cli

@@ -29,7 +29,7 @@ def test_the_ranks_have_the_environment_of_a_launched_job():
         for rank in range(3)
     ]
     assert result.stderr.startswith("orrery run: 3 ranks, tier T0")
-    assert "ranks     3 of 3 at the end; not attached" in result.stderr
+    assert "at the end; not attached: the program created no process group" in result.stderr
     assert result.returncode == 0
 
 
@@ -135,6 +135,7 @@ def test_a_lost_rank_is_reported():
     assert report["ranks_at_end"] == 2
     assert report["ranks_missing"] == [1]
     assert report["attached"] is False
+    assert report["not_attached_because"] == "the program created no process group"
     assert report["tier"] is None
     assert report["ended_by"] == "program"
     assert report["losses"] == [
@@ -211,6 +212,8 @@ def test_a_program_is_seen_and_stopped_from_another_terminal():
         assert "rank 1    working" in shown
         result = look("stop", listed[0]["run"], "--checkpoint")
         assert result.returncode == 2
+        assert "call orrery.torch.state(folder=PATH) in the program" in result.stderr
+        assert " step 0, 0 lost" in look("runs").stdout
         assert look("stop", listed[0]["run"]).returncode == 0
         report = json.loads(process.communicate(timeout=60)[0])
         assert report["ended_by"] == "orrery"

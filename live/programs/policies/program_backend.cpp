@@ -261,8 +261,10 @@ void ProgramBackend::apply(const DecisionList& decisions) {
   job_.world().begin_batch();
   if (!job_.is_alive()) return;
   gate_.accept_decisions(decisions, clock_.now());
-  if (stage_ == Stage::starting) begin_ranks();
   settle_plans();
+  if (stage_ != Stage::starting) return;
+  begin_ranks();
+  settle_plans();  // proposes those of later steps
 }
 
 std::string ProgramBackend::refusal(const Decision& decision) const {
@@ -301,16 +303,22 @@ void ProgramBackend::carry_out(const Decision& decision) {
 }
 
 /// Proposes decided shares and codes, and finishes the decisions that the ranks have answered.
+/// Before the ranks begin, those of the next step need no answer.
 void ProgramBackend::settle_plans() {
   const TrainingRanks ranks = training_ranks();
   for (const Decision& decision : gate_.drain_unagreed()) {
     const Setting& what = std::get<Configure>(decision.what).what;
-    if (const auto* codes = std::get_if<CodecRules>(&what)) {
-      plans_.propose_decision(decision, "codecs", codec_text(*codes), ranks);
-      continue;
+    const auto* codes = std::get_if<CodecRules>(&what);
+    const std::string kind = codes != nullptr ? "codecs" : "shares";
+    const std::string text = codes != nullptr
+                                 ? codec_text(*codes)
+                                 : share_text(std::get<Shares>(what).per_replica, job_.ranks());
+    const Step next = job_.job().step + 1;
+    if (stage_ == Stage::starting && decision.at_step <= next) {
+      plans_.set_decision(decision, kind, text, next);
+    } else {
+      plans_.propose_decision(decision, kind, text, ranks);
     }
-    const auto& shares = std::get<Shares>(what).per_replica;
-    plans_.propose_decision(decision, "shares", share_text(shares, job_.ranks()), ranks);
   }
   for (const ProgramPlans::Answered& answered : plans_.settle_answers(ranks)) {
     if (!answered.is_accepted) {
@@ -319,7 +327,9 @@ void ProgramBackend::settle_plans() {
       continue;
     }
     agreed_ = answered.number;
+    is_between_ = true;  // the ranks know the step, so the decision need not wait for one
     gate_.apply_agreed(answered.decision, clock_.now());
+    is_between_ = false;
     agreed_ = 0;
     plans_.withdraw_plan(answered.number);  // no effect on one that is committed
   }

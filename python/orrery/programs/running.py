@@ -83,6 +83,7 @@ class Attachment:
         self.weighs: bool = settings["weighs"]
         self.profile_folder: str = settings["profile_folder"]
         self.profile_steps: int = settings["profile_steps"]
+        self.trace_folder: str = settings["trace_folder"]
 
     def is_here(self) -> bool:
         """Return False in a process that this rank has forked, such as a loader's."""
@@ -126,7 +127,9 @@ class Attachment:
             self._settings["native"], torch.__version__, os.path.dirname(torch.__file__)
         )
         rank = int(os.environ["RANK"])
-        module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_groups)
+        module.start_runtime(
+            DESCRIPTOR, rank, self._settings["store"], self._settings["shares_sums"], build_groups
+        )
         if self.profile_folder:
             module.start_logging()
         os.register_at_fork(before=self._before_fork)

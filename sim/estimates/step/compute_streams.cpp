@@ -1,5 +1,7 @@
 #include "sim/estimates/step/compute_streams.hpp"
 
+#include <vector>
+
 namespace orrery::estimates {
 
 ComputeStreams::ComputeStreams(const IterationRequest& request, const StepPrograms& programs,
@@ -11,14 +13,14 @@ ComputeStreams::ComputeStreams(const IterationRequest& request, const StepProgra
       record_(record),
       listener_(listener),
       streams_(programs.workers()) {
-  reset_streams();
+  std::size_t blocks = 0;
+  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
+    blocks += programs.index(worker).compute_order().size();
+  }
+  log_.reserve_blocks(blocks);
 }
 
-void ComputeStreams::reset_streams() {
-  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
-    streams_[worker] = {.backward_left = programs_.index(worker).backward_blocks()};
-  }
-}
+void ComputeStreams::reset_streams() { streams_.assign(programs_.workers(), {}); }
 
 void ComputeStreams::next(std::uint32_t worker) {
   Stream& at = streams_[worker];
@@ -50,9 +52,8 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
 }
 
 void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
-  Stream& at = streams_[worker];
-  if (--at.running_members > 0) return;
-  at.ended = record_.now();  // end of the kernels; block_ended sets the end of the block
+  if (hardware_.host_count(worker) > 1 && --streams_[worker].running_members > 0) return;
+  log_.add_kernels(worker, record_.now());
   const double tensor = programs_.price(programs_.op(worker, op).block).tensor.value;
   if (tensor == 0) return block_ended(worker, op);
   request_.engine.after(tensor, [this, worker, op] { block_ended(worker, op); });
@@ -60,17 +61,30 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
 
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
-  const Op& what = programs_.op(worker, op);
-  record_.add_block(worker, what, at.began, at.ended, programs_.price(what.block),
-                    request_.state.clock);
-  if (what.phase == Phase::backward && --at.backward_left[what.micro_batch] == 0) {
-    record_.micro_batch(worker);
-  }
   at.busy = false;
   at.ended = record_.now();
   at.last_dependency = OpKind::compute;
+  log_.add_block(worker, op, at.began, at.ended);
+  if (record_.keeps_intervals()) {
+    record_.add_interval(worker, Slice::Track::compute, programs_.op(worker, op), at.began);
+  }
   listener_.on_op_end(worker, op);
   if (!listener_.is_over()) next(worker);
+}
+
+void ComputeStreams::record_blocks() {
+  std::uint32_t counted = ~0u;
+  std::vector<std::uint32_t> backward_left;  // blocks of worker `counted`, by micro-batch
+  log_.drain_blocks(programs_.workers(), [&](std::uint32_t worker, std::uint32_t op,
+                                             const BlockTimes& times) {
+    if (worker != counted) backward_left = programs_.index(worker).backward_blocks();
+    counted = worker;
+    const Op& what = programs_.op(worker, op);
+    record_.add_block(worker, what, times, programs_.price(what.block), request_.state.clock);
+    if (what.phase == Phase::backward && --backward_left[what.micro_batch] == 0) {
+      record_.micro_batch(worker);
+    }
+  });
 }
 
 }  // namespace orrery::estimates

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/estimates/step/block_log.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "sim/estimates/step/step_hardware.hpp"
 #include "sim/estimates/step/step_programs.hpp"
@@ -25,10 +26,13 @@ class ComputeStreams {
   /// short.
   void reset_streams();
   /// Starts the worker's next block if the worker is idle and the block waits for no other
-  /// operation; otherwise, and after the last block, does nothing. At the end of the block records
-  /// the block, and its micro-batch after the last backward block; then calls on_op_end() of the
-  /// listener and, unless the step is over, next().
+  /// operation; otherwise, and after the last block, does nothing. At the end of the block keeps
+  /// the block for record_blocks(); then calls on_op_end() of the listener and, unless the step is
+  /// over, next().
   void next(std::uint32_t worker);
+  /// Records the blocks that have ended in the step, and the micro-batches whose last backward
+  /// block has. Call at the end of the step.
+  void record_blocks();
   /// Records the kind of the last dependency of the worker's next block: after a collective or a
   /// read the idle time before that block counts as exposed, after a read also as input, if the
   /// block is a forward or backward one. The last call before the block counts; a computation again
@@ -38,21 +42,19 @@ class ComputeStreams {
   }
 
  private:
-  /// State of one worker's stream.
-  struct Stream {
-    std::size_t next = 0;  ///< index of the next block in the worker's order
-    bool busy = false;
-    /// Begin of the newest block and end of its kernels or of the block.
-    double began = 0, ended = 0;
+  /// State of one worker's stream: half a cache line.
+  struct alignas(32) Stream {
+    double began = 0, ended = 0;        ///< begin of the newest block, end of the newest ended one
+    std::uint32_t next = 0;             ///< index of the next block in the worker's order
+    std::uint32_t running_members = 0;  ///< hosts that still compute the block, of several
     OpKind last_dependency = OpKind::compute;  ///< kind of the next block's last dependency
-    std::uint32_t running_members = 0;         ///< GPUs that still compute the block
-    std::vector<std::uint32_t> backward_left;  ///< backward blocks left, by micro-batch
+    bool busy = false;
   };
   /// Starts the kernels of a block on all simulated GPUs of the worker.
   void start(std::uint32_t worker, std::uint32_t op);
   /// Ends the kernels of one GPU; after the last one, starts the collectives inside the node.
   void member_ended(std::uint32_t worker, std::uint32_t op);
-  /// Ends the block, records it and starts the next one.
+  /// Ends the block and starts the next one.
   void block_ended(std::uint32_t worker, std::uint32_t op);
 
   const IterationRequest& request_;
@@ -61,6 +63,7 @@ class ComputeStreams {
   StepRecord& record_;
   OpListener& listener_;
   std::vector<Stream> streams_;  ///< stream of each worker
+  BlockLog log_;
 };
 
 }  // namespace orrery::estimates
