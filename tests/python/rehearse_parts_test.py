@@ -12,13 +12,19 @@ import pytest
 from orrery.programs.allocator import MIB, CachingAllocator, Exhausted, segment_size
 from orrery.programs.chakra import TraceWriter
 from orrery.programs.clock import Clock
-from orrery.programs.record import Collective, Kernel, Mark, Record, Step
+from orrery.programs.record import Collective, Kernel, Mark, Pass, Record, Step, Transfer
 from orrery.programs.registered import PriceFileError, read_prices
 from orrery.programs.roles import Roles
 from orrery.programs.settings import Settings
 from orrery.programs.stand_ins import Ledger, make_stand_in
 from orrery.programs.state import State, state_of, sum_of
-from orrery.programs.steps import Sequence, nodes_of, recorded_step, stride_of
+from orrery.programs.steps import (
+    Sequence,
+    joined_stages,
+    nodes_of,
+    recorded_step,
+    stride_of,
+)
 
 
 def new_allocator(capacity=100 * MIB):
@@ -311,6 +317,7 @@ def test_compact_step_has_the_state_of_the_model():
     scatter = exchange(1, "reduce_scatter")._replace(members=(0, 1, 2, 3))
     step = Step([kernel(), backward, scatter], 0.0, 1.0, 3, 0.0)
     told = SimpleNamespace(settings=Settings(4, 8, "H100", 1.0, 1.0, 1), tokens=7, storages=None,
+                           pipeline=None, schedule="",
                            states={1: State(8, 2, 1, 40, 30, 20)})  # fmt: skip
     made = recorded_step(told, step)
     assert (made["ranks"], made["micro_batches"], made["tokens"]) == (4, 1, 7)
@@ -360,6 +367,58 @@ def test_state_counts_whole_models_and_bytes_of_a_rank():
     state = state_of(Optimizer, {(100, 8): {1}})
     assert state == State(64 * 8 + 800 + 40, 8, 800, 4 * (800 + 128 + 8 + 10) + 2 * 800, 512, 512)
     assert sum_of([state, state]).embeddings == 1600
+
+
+def stage_rows(first, order=(0, 1), awaits=True):
+    """Rows of the first or the second of two stages, with two micro-batches."""
+    backward = kernel()._replace(phase="backward")
+    peer, rows = int(first), []
+    for number, micro_batch in enumerate(order):
+        sent = Transfer("send", "forward", 0, micro_batch, 0, peer, 64)
+        row = exchange(number, "send")
+        rows += [Pass("forward", 0, micro_batch)]
+        rows += [kernel(), sent, row] if first else [sent._replace(kind="receive"), kernel()]
+        rows += [Mark("wait_collective", 0, number)] if first and awaits else []
+    for number, micro_batch in enumerate(order):
+        sent = Transfer("send", "backward", 0, micro_batch, 0, peer, 64)
+        row = exchange(2 + number, "send")
+        rows += [Pass("backward", 0, micro_batch)]
+        rows += [sent._replace(kind="receive"), backward] if first else [backward, sent, row]
+    return [*rows, kernel()._replace(phase="update")]
+
+
+def stage_of(rank, rows):
+    told = SimpleNamespace(settings=Settings(4, 8, "H100", 1.0, 1.0, 1, rank=rank), tokens=0,
+                           storages=None, states={1: State(8)}, pipeline=(0, 2),
+                           schedule="OfATest")  # fmt: skip
+    return recorded_step(told, Step(rows, 0.0, 1.0, 3, 0.0))
+
+
+def test_stages_of_a_pipeline_become_one_step():
+    first, second = (stage_of(rank, stage_rows(rank == 0)) for rank in (0, 2))
+    told = [(op["phase"], op["micro_batch"], op.get("collective"), op["after"])
+            for op in first["ops"]]  # fmt: skip
+    assert told == [
+        ("forward", 0, None, []), ("forward", 0, "send", [0]), ("forward", 1, None, [1]),
+        ("forward", 1, "send", [2]), ("backward", 0, "receive", []),
+        # Waits for its message and for that of the pass before.
+        ("backward", 0, None, [3, 4]), ("backward", 1, "receive", []), ("backward", 1, None, [6]),
+        ("update", 0, None, []),
+    ]  # fmt: skip
+    free = stage_of(0, stage_rows(True, awaits=False))
+    assert free["ops"][2]["after"] == [] and free["ops"][5]["after"] == [4]
+    whole = joined_stages([first, second], (0, 2))
+    assert whole["stages_apart"] and whole["schedule"] == "OfATest"
+    assert whole["parameters"] == {"matrices": 16, "vectors": 0, "embeddings": 0}
+    assert [op.get("collective") for op in whole["stages"][0]["ops"]] == [
+        "receive", None, "receive", None, None, "send", None, "send", None
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="have no regular distance"):
+        joined_stages([first, second], (1, 2))
+    with pytest.raises(ValueError, match="some stages divide"):
+        joined_stages([first, {**second, "sharded": True}], (0, 2))
+    with pytest.raises(ValueError, match=r"OfATest has forward passes in the order \[1, 0\]"):
+        stage_of(0, stage_rows(True, order=(1, 0)))
 
 
 def roles_of(running, ranks=16, own=0):
