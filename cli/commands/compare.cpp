@@ -132,8 +132,11 @@ int compare(const CompareOptions& options) {
     std::fflush(stdout);
   }
   if (options.json) fmt::print("{}\n", comparison_json(runs, options.tolerance));
-  bool good = std::all_of(runs.begin(), runs.end(),
-                          [&](const Comparison& run) { return run.is_within(options.tolerance); });
+  bool good = std::all_of(runs.begin(), runs.end(), [&](const Comparison& run) {
+    const bool is_plain_good =
+        !run.without_policies || run.without_policies->is_within(options.tolerance);
+    return run.is_within(options.tolerance) && is_plain_good;
+  });
   if (runs.size() > 1) {
     if (!options.json) fmt::print("{}", order_text(runs));
     good = good && predicted_order(runs) == measured_order(runs) && too_close(runs).empty();

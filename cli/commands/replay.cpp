@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ namespace {
 struct ReplayLogOptions {
   std::string log;
   std::vector<std::string> overrides, policies, under;
-  std::string differences;
+  std::string differences, courses;
   bool json = false;
 };
 
@@ -83,7 +84,7 @@ int replay(const ReplayLogOptions& options) {
 /// Course of a recorded queue under one policy.
 struct UnderPolicy {
   std::string policy;
-  double wait_s = 0;
+  sim::QueueCourse course;
   std::vector<sim::StartDifference> differences;
 
   /// Returns the instant until which the record holds; kNever: all of it.
@@ -102,26 +103,48 @@ std::vector<UnderPolicy> simulate_under(const ReplayLogOptions& options,
     JobReplay replay = queue.replay();
     replay.set_policy(policy);
     for (const std::string& change : options.overrides) replay.add_set(change);
-    const sim::QueueCourse course = queue.simulate_under(*scheduler_of(replay));
-    out.push_back({policy, course.mean_wait_s(), queue.differences(course)});
+    sim::QueueCourse course = queue.simulate_under(*scheduler_of(replay));
+    std::vector<sim::StartDifference> differences = queue.differences(course);
+    out.push_back({policy, std::move(course), std::move(differences)});
   }
   return out;
+}
+
+/// Returns an instant in seconds for a table; empty for kNever.
+std::string seconds_field(Nanos at) {
+  return at == kNever ? std::string() : fmt::format("{:.3f}", to_seconds(at));
+}
+
+void write_course(const std::string& name, const sim::QueueCourse& course, std::string& text) {
+  for (const sim::JobInQueue& job : course.jobs) {
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n", name,
+                   csv_field(job.spec.name), job.spec.gpus, csv_field(job.spec.pool),
+                   csv_field(job.spec.user), seconds_field(job.spec.estimate),
+                   seconds_field(job.spec.submit), seconds_field(job.arrived),
+                   job.starts.empty() ? "" : seconds_field(job.starts.front()),
+                   seconds_field(job.end), seconds_field(job.served), job.starts.size());
+  }
+}
+
+std::string courses_csv(const sim::QueueCourse& recorded, const std::vector<UnderPolicy>& all) {
+  std::string text =
+      "policy,job_id,gpus,vc,user,estimate_s,submit_s,arrived_s,start_s,end_s,served_s,starts\n";
+  write_course("recorded", recorded, text);
+  for (const UnderPolicy& each : all) write_course(each.policy, each.course, text);
+  return text;
 }
 
 std::string differences_csv(const sim::RecordedQueue& queue,
                             const std::vector<UnderPolicy>& all) {
   std::string text =
       "policy,job_id,gpus,start,recorded_start_s,simulated_start_s,competing_event,distance_s\n";
-  const auto seconds = [](Nanos at) {
-    return at == kNever ? std::string() : fmt::format("{:.3f}", to_seconds(at));
-  };
   for (const UnderPolicy& under : all) {
     for (const sim::StartDifference& each : under.differences) {
       const JobSpec& spec = queue.recorded().jobs[each.job].spec;
       fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{}\n", under.policy,
-                     csv_field(spec.name), spec.gpus, each.start, seconds(each.recorded),
-                     seconds(each.simulated), csv_field(each.nearest.what),
-                     seconds(each.nearest.distance));
+                     csv_field(spec.name), spec.gpus, each.start, seconds_field(each.recorded),
+                     seconds_field(each.simulated), csv_field(each.nearest.what),
+                     seconds_field(each.nearest.distance));
     }
   }
   return text;
@@ -154,7 +177,7 @@ void print_under(const sim::RecordedQueue& queue, const std::vector<UnderPolicy>
   fmt::print("\n{:<24}{:>16}{:>16}\n", "", "mean wait s", "other starts");
   fmt::print("{:<24}{:>16.1f}\n", "recorded", recorded.mean_wait_s());
   for (const UnderPolicy& each : all) {
-    fmt::print("{:<24}{:>16.1f}{:>16}\n", each.policy, each.wait_s,
+    fmt::print("{:<24}{:>16.1f}{:>16}\n", each.policy, each.course.mean_wait_s(),
                grouped(each.differences.size()));
   }
   for (const UnderPolicy& under : all) {
@@ -184,6 +207,7 @@ int replay_queue(const ReplayLogOptions& options) {
   const sim::RecordedQueue queue(options.log);
   const std::vector<UnderPolicy> all = simulate_under(options, queue);
   if (!options.differences.empty()) write_file(options.differences, differences_csv(queue, all));
+  if (!options.courses.empty()) write_file(options.courses, courses_csv(queue.recorded(), all));
   if (!options.json) {
     print_under(queue, all);
     return 0;
@@ -196,7 +220,7 @@ int replay_queue(const ReplayLogOptions& options) {
                              {"under", nlohmann::ordered_json::array()}};
   for (const UnderPolicy& each : all) {
     nlohmann::ordered_json row = under_json(each.policy, each.holds_until());
-    row["wait_mean_s"] = each.wait_s;
+    row["wait_mean_s"] = each.course.mean_wait_s();
     row["other_starts"] = each.differences.size();
     out["under"].push_back(std::move(row));
   }
@@ -206,10 +230,10 @@ int replay_queue(const ReplayLogOptions& options) {
 
 /// Finds for each policy the first decision that the log of a training run does not have.
 int replay_training(const ReplayLogOptions& options, const LogHeader& header) {
-  if (!options.differences.empty() || !options.overrides.empty()) {
+  if (!options.differences.empty() || !options.courses.empty() || !options.overrides.empty()) {
     throw Error(ErrorKind::usage,
-                fmt::format("--differences and --set with --under: expected the log of a queue of "
-                            "jobs, got that of a training run, {}: leave them out",
+                fmt::format("--differences, --courses and --set with --under: expected the log of "
+                            "a queue of jobs, got that of a training run, {}: leave them out",
                             options.log));
   }
   nlohmann::ordered_json out{{"under", nlohmann::ordered_json::array()}};
@@ -251,6 +275,12 @@ void declare_under(CLI::App& command, ReplayLogOptions& options) {
   command
       .add_option("--differences", options.differences,
                   "write each start that differs, with the nearest competing event")
+      ->type_name("CSV")
+      ->needs(under);
+  command
+      .add_option("--courses", options.courses,
+                  "write the course of each job, recorded and under each policy: arrival, first "
+                  "start, end and time with GPUs")
       ->type_name("CSV")
       ->needs(under);
 }

@@ -40,7 +40,9 @@ struct ProgramOptions {
   std::optional<std::uint32_t> ranks, restarts, replacements;
   double heartbeat_s = 2;
   bool json = false, deals_data = false;
+  std::string metrics;            ///< target of ProgramStatus
   std::string warm = "spares";    ///< WarmUse
+  std::string sums = "memory";    ///< SumPath
   std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof
   ProgramPolicyOptions policies;
   std::vector<std::string> program;
@@ -167,7 +169,8 @@ int run_program(const ProgramOptions& options) {
   TemporaryFolder folder("orrery-snapshots");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
-                          .has_policies = options.policies.has_policies()};
+                          .has_policies = options.policies.has_policies(),
+                          .sums = find_named<SumPath>(options.sums).value_or(SumPath::memory)};
   prove_first(run, options, attached);
   attached.outlives_run = true;
   folder.share_lock();
@@ -180,15 +183,16 @@ int run_program(const ProgramOptions& options) {
   settings.announces_groups = true;
   settings.has_restarts = launch.restarts > 0;
   ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
-                       policies ? policies->names() : std::vector<std::string>{});
-  const live::ProgramAttempts* running = nullptr;
+                       policies ? policies->names() : std::vector<std::string>{}, options.metrics);
+  live::ProgramAttempts* running = nullptr;
   settings.print_line = [&status](const std::string& line) {
     fmt::print(stderr, "orrery run: {}\n", line);
     status.add_line(line);
   };
   settings.signal = [&status, &running] {
     status.publish_status(running->current());
-    return status.drain_stop() ? SIGTERM : drain_signal();
+    const int stop = status.obey_stop(*running->current());
+    return stop != 0 ? stop : drain_signal();
   };
   const SignalWatch watch;
   std::optional<StandardOutputAside> aside(std::in_place, options.json);
@@ -247,6 +251,10 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                              "ranks that are forked from a process that has imported PyTorch: "
                              "spares (those of --replace and --restart), all, none"),
          all_names<WarmUse>());
+  one_of(*command.add_option("--sums", options->sums,
+                             "way of the sums of tensors on the CPU: memory (which the ranks "
+                             "share), sockets (of Gloo)"),
+         all_names<SumPath>());
   whole_number(*command.add_option("--prove", options->proof_steps,
                                    "first run this many steps with equal and with unequal shares "
                                    "of the examples, and refuse shares that change the gradients"),
@@ -255,6 +263,10 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
   command.add_flag("--deal-data", options->deals_data,
                    "give the examples of lost ranks to the others, in larger batches, where a "
                    "loader has a DistributedSampler or accelerate's BatchSamplerShard");
+  command
+      .add_option("--metrics", options->metrics,
+                  "write metrics for Prometheus about once a second, or serve them at a socket")
+      ->type_name("FILE|unix:PATH");
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
   command

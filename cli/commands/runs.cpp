@@ -32,8 +32,8 @@ int list_runs(bool json) {
   if (runs.empty()) fmt::print("no live run of this user\n");
   for (const LiveRun& run : runs) {
     if (run.is_cluster()) {
-      fmt::print("{}  {:<24} {:<9} {} ({}), {} waiting, {} running\n", run.id,
-                 run.text("scenario"), run.text("phase"), run.text("policy"), run.text("mode"),
+      fmt::print("{}  {:<24} {:<9} {} ({}), {} waiting, {} running\n", run.id, run.text("scenario"),
+                 run.text("phase"), run.text("policy"), run.text("mode"),
                  run.number<std::uint64_t>("waiting"), run.number<std::uint64_t>("running"));
       continue;
     }
@@ -42,9 +42,11 @@ int list_runs(bool json) {
                  run.text("phase"), run.text("policy"), run.number<std::uint64_t>("forecasts"));
       continue;
     }
-    fmt::print("{}  {:<24} {:<9} step {} of {}, {} lost, checkpoint {}\n", run.id,
-               run.text("scenario"), run.text("phase"), run.number<std::uint64_t>("step"),
-               run.number<std::uint64_t>("steps"), run.number<std::uint64_t>("losses"),
+    // Orrery does not know the number of steps of a user's program.
+    const std::uint64_t steps = run.number<std::uint64_t>("steps");
+    fmt::print("{}  {:<24} {:<9} step {}{}, {} lost, checkpoint {}\n", run.id, run.text("scenario"),
+               run.text("phase"), run.number<std::uint64_t>("step"),
+               steps > 0 ? fmt::format(" of {}", steps) : "", run.number<std::uint64_t>("losses"),
                run.checkpoint());
   }
   return 0;

@@ -19,16 +19,16 @@ int stop_run(const std::string& name, bool checkpoint) {
   if (checkpoint && run.status.is_object() && !run.status.value("keeps_checkpoints", true)) {
     throw Error(ErrorKind::usage,
                 fmt::format("--checkpoint: expected a run with a folder for checkpoints, but run "
-                            "{} has none; stop it without --checkpoint, or set "
-                            "checkpoints.folder in the scenario of the next run",
-                            run.id));
+                            "{} has none; stop it without --checkpoint, or {} next time",
+                            run.id,
+                            run.status.value("checkpoint_remedy",
+                                             "set checkpoints.folder in the scenario")));
   }
   if (!leave_stop_order(run, checkpoint)) {
     fmt::print("run {} has already been asked to stop\n", run.id);
     return 0;
   }
-  const char* const part =
-      run.is_cluster() ? "reading" : run.is_twin() ? "forecast" : "step";
+  const char* const part = run.is_cluster() ? "reading" : run.is_twin() ? "forecast" : "step";
   fmt::print("run {} ends after the current {}{}\n", run.id, part,
              checkpoint ? ", with a checkpoint" : "");
   return 0;

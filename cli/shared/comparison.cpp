@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/schema/json.hpp"
@@ -64,12 +65,52 @@ Json world_json(const Report& report) {
     out["lost_s"] = lost_seconds(report);
     if (report.has_ranks_at_end()) out["ranks_at_end"] = report.ranks_at_end();
   }
+  if (report.has_bytes_on_wire()) out["bytes_on_wire"] = report.bytes_on_wire();
+  if (report.has_decisions()) out["decisions"] = report.decisions();
   out["codecs"] = Json::array();
   for (const CodecUse& use : report.codecs()) out["codecs"].push_back(to_json(use));
   return out;
 }
 
+/// Returns the bytes on the wire of one step in MB; 0 if the report has none.
+double megabytes_of_step(const Report& report) {
+  if (!report.has_bytes_on_wire() || report.steps_completed() == 0) return 0;
+  return report.bytes_on_wire() / static_cast<double>(report.steps_completed()) / 1e6;
+}
+
+/// Returns the gain of the policies and the bytes of their gradients, as text for people.
+std::string gain_text(const Comparison& run) {
+  std::string text = fmt::format(
+      "  gain of {}: predicted {:+.1f}%, measured {:+.1f}% of the step\n",
+      fmt::join(run.policies, ", "), 100 * run.predicted_gain(), 100 * run.measured_gain());
+  text += fmt::format("  decisions: predicted {}, measured {}\n", run.predicted.decisions(),
+                      run.measured.decisions());
+  return text +
+         fmt::format("  gradients on the wire: predicted {:.3f} MB a step, measured {:.3f} MB\n",
+                     megabytes_of_step(run.predicted), megabytes_of_step(run.measured));
+}
+
+Json comparison_fields(const Comparison& run, double tolerance) {
+  Json measured = world_json(run.measured);
+  measured["p10_s"] = run.quantile(0.1);
+  measured["p90_s"] = run.quantile(0.9);
+  return {{"scenario", run.name},
+          {"ranks", run.measured.ranks()},
+          {"predicted", world_json(run.predicted)},
+          {"measured", std::move(measured)},
+          {"error", run.error()},
+          {"within", run.is_within(tolerance)}};
+}
+
 }  // namespace
+
+double Comparison::predicted_gain() const {
+  return 1 - predicted.step_time_s() / without_policies->predicted.step_time_s();
+}
+
+double Comparison::measured_gain() const {
+  return 1 - measured.step_time_s() / without_policies->measured.step_time_s();
+}
 
 double Comparison::error() const { return predicted.step_time_s() / measured.step_time_s() - 1; }
 
@@ -101,9 +142,11 @@ std::vector<std::pair<std::size_t, std::size_t>> too_close(const std::vector<Com
 }
 
 std::string comparison_text(const Comparison& run, double tolerance) {
-  std::string text = fmt::format("{}: {} ranks, {} live steps\n  {:<10}{:>14}{:>14}{:>14}\n",
-                                 run.name, run.measured.ranks(), run.measured.steps_completed(), "",
-                                 "predicted", "measured", "off");
+  std::string text;
+  if (run.without_policies) text = comparison_text(*run.without_policies, tolerance);
+  text += fmt::format("{}: {} ranks, {} live steps\n  {:<10}{:>14}{:>14}{:>14}\n", run.name,
+                      run.measured.ranks(), run.measured.steps_completed(), "", "predicted",
+                      "measured", "off");
   for (const auto& [name, of] : kPhases) {
     if (!run.measured.has_phases()) break;
     text += line(name, (run.predicted.phases().*of)(), (run.measured.phases().*of)());
@@ -113,6 +156,7 @@ std::string comparison_text(const Comparison& run, double tolerance) {
     text += fmt::format("  lost in losses of ranks: predicted {}, measured {}\n",
                         lost_text(run.predicted), lost_text(run.measured));
   }
+  if (run.without_policies) text += gain_text(run);
   return text + fmt::format(
                     "  the median step is predicted {:+.1f}% off ({} {:.0f}%); live "
                     "steps: p10 {}, p90 {}\n",
@@ -142,15 +186,13 @@ std::string order_text(const std::vector<Comparison>& runs) {
 std::string comparison_json(const std::vector<Comparison>& runs, double tolerance) {
   Json out = {{"tolerance", tolerance}, {"runs", Json::array()}};
   for (const Comparison& run : runs) {
-    Json measured = world_json(run.measured);
-    measured["p10_s"] = run.quantile(0.1);
-    measured["p90_s"] = run.quantile(0.9);
-    out["runs"].push_back({{"scenario", run.name},
-                           {"ranks", run.measured.ranks()},
-                           {"predicted", world_json(run.predicted)},
-                           {"measured", std::move(measured)},
-                           {"error", run.error()},
-                           {"within", run.is_within(tolerance)}});
+    Json fields = comparison_fields(run, tolerance);
+    if (run.without_policies) {
+      fields["policies"] = run.policies;
+      fields["without_policies"] = comparison_fields(*run.without_policies, tolerance);
+      fields["gain"] = {{"predicted", run.predicted_gain()}, {"measured", run.measured_gain()}};
+    }
+    out["runs"].push_back(std::move(fields));
   }
   if (runs.size() < 2) return out.dump(2);
   const auto names = [&](const std::vector<std::size_t>& order) {

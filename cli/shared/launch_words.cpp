@@ -15,7 +15,35 @@ namespace {
 
 /// torchrun's options that have no value.
 constexpr std::array<std::string_view, 4> kFlags{"--standalone", "--no-python", "--run-path",
-                                                 "--no_python"};
+                                                 "--virtual-local-rank"};
+/// torchrun's options with a value (PyTorch 2.13).
+constexpr std::array<std::string_view, 27> kValued{"--nnodes",
+                                                   "--nproc-per-node",
+                                                   "--rdzv-backend",
+                                                   "--rdzv-endpoint",
+                                                   "--rdzv-id",
+                                                   "--rdzv-conf",
+                                                   "--max-restarts",
+                                                   "--monitor-interval",
+                                                   "--start-method",
+                                                   "--event-log-handler",
+                                                   "--role",
+                                                   "--log-dir",
+                                                   "--redirects",
+                                                   "-r",
+                                                   "--tee",
+                                                   "-t",
+                                                   "--local-ranks-filter",
+                                                   "--duplicate-stdout-filters",
+                                                   "--duplicate-stderr-filters",
+                                                   "--node-rank",
+                                                   "--master-addr",
+                                                   "--master-port",
+                                                   "--local-addr",
+                                                   "--logs-specs",
+                                                   "--numa-binding",
+                                                   "--signals-to-handle",
+                                                   "--shutdown-timeout"};
 
 bool is_launcher(const std::vector<std::string>& words, std::size_t& script_from) {
   if (std::filesystem::path(words[0]).filename() == "torchrun") {
@@ -27,6 +55,11 @@ bool is_launcher(const std::vector<std::string>& words, std::size_t& script_from
       (words[2] == "torch.distributed.run" || words[2] == "torch.distributed.launch");
   script_from = 3;
   return is_module;
+}
+
+template <class Names>
+bool is_one_of(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 std::optional<std::uint32_t> whole_number_in(const std::string& value) {
@@ -84,9 +117,16 @@ Launch read_launch(const std::vector<std::string>& words, std::optional<std::uin
     ++at;
     if (name == "--module" || name == "-m") {
       is_module = true;
-    } else if (std::find(kFlags.begin(), kFlags.end(), name) != kFlags.end()) {
+    } else if (is_one_of(kFlags, name)) {
       has_python = has_python && name != "--no-python";
     } else {
+      if (!is_one_of(kValued, name)) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("{}: expected an option of torchrun, found another one: write it "
+                                "in full, or start the script without torchrun: orrery run -n N "
+                                "-- python SCRIPT",
+                                name));
+      }
       std::string value;
       if (equals != std::string::npos) {
         value = words[at - 1].substr(equals + 1);

@@ -93,6 +93,19 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
                             origin.examples * measured.step.ranks());
 }
 
+/// Returns the table of each rank's own times; empty for one rank.
+std::string ranks_text(const std::vector<live::RankTimes>& ranks) {
+  if (ranks.size() < 2) return "";
+  std::string text =
+      fmt::format("{:<13}{:>12}{:>12}{:>12}\n", "rank", "compute", "input", "waiting");
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const live::RankTimes& own = ranks[rank];
+    text += fmt::format("{:<13}{:>9.2f} ms{:>9.2f} ms{:>9.2f} ms\n", rank, own.compute_s * 1e3,
+                        own.input_s * 1e3, own.exchange_s * 1e3);
+  }
+  return text;
+}
+
 std::string summary(const live::MeasuredStep& measured) {
   std::uint64_t collectives = 0;
   double bytes = 0;
@@ -145,7 +158,7 @@ void write_measured(const live::MeasuredStep& measured, const MeasuredOrigin& or
       origin.examples == 0 ? measured.step : live::per_example_step(measured.step, origin.examples),
       prefix.string());
   scenario.write_and_rename("# " + origin.comment + "\n" + scenario_text(measured, origin, prefix));
-  fmt::print("{}", summary(measured));
+  fmt::print("{}{}", summary(measured), ranks_text(measured.ranks));
   if (origin.examples == 0) return;
   fmt::print("micro-batch  one example of each batch of {}\n", origin.examples);
 }

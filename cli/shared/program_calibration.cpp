@@ -3,12 +3,16 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/shared/measured_program.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/program_start.hpp"
+#include "cli/shared/torch_traces.hpp"
 #include "cli/shared/user_program.hpp"
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
@@ -56,6 +60,39 @@ live::ProgramOutcome run_until_profiled(const Launch& launch, const std::string&
   return run.finish_run();
 }
 
+/// Creates the folder of the traces. Returns its absolute path; empty without one.
+std::string prepare_traces(const std::string& folder) {
+  if (folder.empty()) return "";
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (!problem && fs::is_directory(folder)) return fs::absolute(folder).string();
+  throw Error(
+      ErrorKind::environment,
+      fmt::format("--traces: {}: expected a folder, or a place where one can be created", folder));
+}
+
+/// Imports the traces that the ranks have written, or says why they cannot be imported.
+void import_own_traces(const std::string& folder, std::uint32_t ranks,
+                       const ProgramCalibration& options, MeasuredOrigin origin) {
+  std::vector<std::string> files;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (const char* tool : {"et", "kineto"}) {
+      files.push_back((fs::path(folder) / fmt::format("{}.{}.json", tool, rank)).string());
+    }
+  }
+  const std::string out = (fs::path(folder) / fs::path(options.out).filename()).string();
+  fmt::print("\ntraced steps, which take longer: {}\n", out);
+  std::fflush(stdout);
+  origin.comment = "This program as PyTorch's own tools recorded it for `orrery calibrate`.";
+  try {
+    OutputFile scenario(out);
+    import_traces(files, std::move(origin), out, scenario);
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: the traces stay in {}, and are not imported: {}\n", folder,
+               error.what());
+  }
+}
+
 }  // namespace
 
 int calibrate_program(const ProgramCalibration& options) {
@@ -70,7 +107,8 @@ int calibrate_program(const ProgramCalibration& options) {
   const TemporaryFolder folder("orrery-calibrate");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .profile_folder = folder.path_of("profiles"),
-                          .profile_steps = options.steps};
+                          .profile_steps = options.steps,
+                          .trace_folder = prepare_traces(options.traces)};
   fs::create_directory(attached.profile_folder);
   prepare_environment(launch);
   const live::ProgramOutcome outcome = run_until_profiled(launch, executable, attached);
@@ -79,9 +117,10 @@ int calibrate_program(const ProgramCalibration& options) {
     throw Error(
         ErrorKind::environment,
         fmt::format("cannot calibrate this program: expected {} optimizer steps of PyTorch, "
-                    "the program ended before with exit code {}{}; --steps wants fewer",
-                    options.steps + kWarmUp, outcome.exit_code,
-                    reason.empty() ? "" : " (not attached: " + reason + ")"));
+                    "{}the program ended before with exit code {}{}; --steps wants fewer",
+                    options.steps + kWarmUp,
+                    options.traces.empty() ? "" : "and then some with an nn.Module for --traces, ",
+                    outcome.exit_code, reason.empty() ? "" : " (not attached: " + reason + ")"));
   }
   const live::MeasuredStep measured =
       live::measure_step(read_profiles(attached.profile_folder, launch.ranks));
@@ -100,6 +139,8 @@ int calibrate_program(const ProgramCalibration& options) {
       .examples = options.per_example ? measured.examples : 0};
   if (launch.is_torchrun) origin.command[0] = executable;
   write_measured(measured, origin, options.out, scenario);
+  if (!attached.trace_folder.empty())
+    import_own_traces(attached.trace_folder, launch.ranks, options, origin);
   return 0;
 }
 

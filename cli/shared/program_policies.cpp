@@ -202,6 +202,7 @@ ProgramPolicies::ProgramPolicies(const ProgramPolicyOptions& options, const std:
   }
   Scenario& scenario = *request_.mutable_scenario();
   scenario = load_policies(options.scenario, ranks);
+  for (const PolicySpec& spec : options.specs) *scenario.add_policies() = spec;
   scenario.set_name(name);
   cluster_ = std::make_shared<const Cluster>(build_cluster(scenario.cluster(), SourceMap{}));
   options.operation.fill(request_, false);

@@ -18,6 +18,7 @@
 #include "policies/seam/stack.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/run.pb.h"
+#include "traces/scenario.pb.h"
 
 namespace orrery::live {
 class ProgramBackend;
@@ -29,13 +30,14 @@ namespace orrery::cli {
 struct ProgramPolicyOptions {
   std::string scenario;               ///< file with the key `policies`, or empty
   std::vector<std::string> policies;  ///< values of --policy
+  std::vector<PolicySpec> specs;      ///< policies of a loaded scenario, in place of a file
   std::string record;                 ///< log to write, or empty
   OperatorOptions operation;
 
   /// Declares the options; this object must outlive the parsing of the command line.
   void add(CLI::App& command);
   /// Returns true if the program runs under policies.
-  bool has_policies() const { return !scenario.empty() || !policies.empty(); }
+  bool has_policies() const { return !scenario.empty() || !policies.empty() || !specs.empty(); }
   /// Throws a usage error that names the first given option that has an effect on decisions only,
   /// if the program runs without policies.
   void require_policies() const;

@@ -25,6 +25,12 @@ bool is_attached(const live::ProgramOutcome& outcome) {
   return outcome.book.attached() > 0 && outcome.book.plain_reason().empty();
 }
 
+/// Returns the reason for which a program has no fault-tolerant group; empty if it has one.
+std::string reason_of_absence(const live::ProgramOutcome& outcome) {
+  if (!outcome.book.plain_reason().empty()) return outcome.book.plain_reason();
+  return outcome.book.attached() == 0 ? "the program created no process group" : "";
+}
+
 nlohmann::ordered_json losses_json(const Attempts& attempts) {
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (std::size_t attempt = 0; attempt < attempts.size(); ++attempt) {
@@ -158,11 +164,13 @@ nlohmann::ordered_json program_report_json(const Launch& launch, const Attempts&
   out["ranks_at_end"] = launch.ranks - missing.size();
   out["ranks_missing"] = missing;
   out["tier"] = nullptr;
-  if (is_attached(outcome)) out["tier"] = book.losses().size() > missing.size() ? "T2" : "T0";
+  if (is_attached(outcome) && outcome.refused.empty()) {
+    out["tier"] = book.losses().size() > missing.size() ? "T2" : "T0";
+  }
   if (attempts.size() > 1) out["tier"] = "T1";
   out["attached"] = is_attached(outcome);
   out["not_attached_because"] = nullptr;
-  if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
+  if (!is_attached(outcome)) out["not_attached_because"] = reason_of_absence(outcome);
   out["groups"] = groups_json(outcome.groups);
   out["steps"] = book.steps();
   out["examples_dealt"] = book.dealt_examples();
@@ -199,9 +207,11 @@ void print_program_report(const Launch& launch, const Attempts& attempts) {
   if (const auto input = book.input_share()) {
     steps += fmt::format(", {:.1f}% of the time in data loaders", *input * 100);
   }
-  fmt::print(stderr, "orrery run: ended by the {}, exit code {}\nranks     {} of {} at the end{}\n",
-             ended_by(outcome), outcome.exit_code, launch.ranks - book.missing_ranks().size(),
-             launch.ranks, is_attached(outcome) ? "" : "; not attached");
+  const bool ended_itself = outcome.refused.empty() && outcome.signal == 0;
+  fmt::print(stderr, "orrery run: ended by {}, exit code {}\nranks     {} of {} at the end{}\n",
+             ended_itself ? "the program" : "Orrery", outcome.exit_code,
+             launch.ranks - book.missing_ranks().size(), launch.ranks,
+             is_attached(outcome) ? "" : "; not attached: " + reason_of_absence(outcome));
   fmt::print(stderr, "steps     {}{}\n", steps,
              attempts.size() > 1 ? " since the last restart" : "");
   print_times(launch, attempts);

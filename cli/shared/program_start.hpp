@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cli/shared/launch_words.hpp"
 #include "live/programs/program_settings.hpp"
@@ -22,14 +23,20 @@ struct ProofSettings {
   bool weighs = true;         ///< outputs are weighted with the shares
 };
 
+/// Way of the sums of tensors on the CPU (--sums): memory that the ranks share, or Gloo's sockets.
+enum class SumPath : std::uint8_t { memory, sockets };
+constexpr std::array<std::string_view, 2> names_of(SumPath) { return {"memory", "sockets"}; }
+
 /// Settings of the attachment in all ranks (python/orrery/programs/running.py).
 struct AttachSettings {
   std::string snapshots;    ///< folder of the snapshots of this run
   bool deals_data = false;  ///< the examples of lost ranks go to the others
   bool has_policies = false;
+  SumPath sums = SumPath::memory;
   bool outlives_run = false;        ///< ranks go on if this process is killed
   std::string profile_folder = {};  ///< folder of the ranks' profiles; empty: none
   std::uint32_t profile_steps = 0;  ///< steps of a profile
+  std::string trace_folder = {};    ///< folder of PyTorch's own traces; empty: none
   bool weighs = true;               ///< shares weigh the gradients at the model's output
   ProofSettings proof = {};
 };

@@ -1,7 +1,10 @@
 #include "cli/shared/program_status.hpp"
 
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
+
+/// Returns true if the program has named a folder whose snapshots outlive the run.
+bool keeps_snapshots(const live::ProgramRun* run) {
+  return run != nullptr && !run->run_book().snapshot_folder().empty();
+}
 
 ordered_json ranks_json(const live::ProgramRun& run) {
   const live::RunBook& book = run.run_book();
@@ -46,12 +54,13 @@ nlohmann::ordered_json groups_json(const std::vector<live::GroupKind>& kinds) {
   return out;
 }
 
-ProgramStatus::ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies)
+ProgramStatus::ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies,
+                             std::string metrics)
     : name_(std::move(name)),
       mode_(std::move(mode)),
       policies_(std::move(policies)),
       began_s_(live::monotonic_s()),
-      file_(folder_.path(), {}) {}
+      file_(folder_.path(), std::move(metrics)) {}
 
 void ProgramStatus::add_line(const std::string& what) {
   file_.add_line(to_nanos(live::monotonic_s() - began_s_), what);
@@ -61,7 +70,9 @@ ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
   ordered_json out{{"scenario", name_}, {"mode", mode_.empty() ? "no policies" : mode_}};
   out["phase"] = run != nullptr ? "training" : "starting";
   out["elapsed_s"] = live::monotonic_s() - began_s_;
-  out["keeps_checkpoints"] = false;  // `orrery stop --checkpoint` has nobody to ask
+  out["keeps_checkpoints"] = keeps_snapshots(run);
+  out["checkpoint_remedy"] =
+      "call orrery.torch.state(folder=PATH) in the program, whose snapshots outlive the run";
   out["policies"] = policies_;
   if (meter_ != nullptr) {
     const std::optional<double> waiting_s = meter_->waiting_s();
@@ -84,7 +95,41 @@ ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
 }
 
 void ProgramStatus::publish_status(const live::ProgramRun* run) {
-  if (file_.is_due()) file_.publish_status(fields_of(run), {});
+  // An operator may stop the run with a checkpoint as soon as it has a folder for it.
+  const bool keeps = keeps_snapshots(run);
+  if (!file_.is_due() && keeps == keeps_snapshots_) return;
+  keeps_snapshots_ = keeps;
+  file_.publish_status(fields_of(run), file_.has_metrics() ? metrics_of(run) : "");
+}
+
+std::string ProgramStatus::metrics_of(const live::ProgramRun* run) const {
+  const std::string labels = fmt::format("program=\"{}\"", live::metric_label(name_));
+  std::string out;
+  const auto add = [&](const char* name, const char* kind, const char* help, auto value) {
+    out += live::metric_family(std::string("program_") + name, kind, help, labels,
+                               static_cast<double>(value));
+  };
+  add("elapsed_seconds", "gauge", "Time since the start of the run.",
+      live::monotonic_s() - began_s_);
+  if (meter_ != nullptr) {
+    add("policy_seconds_total", "counter", "Time of the calls of the policies.", meter_->total_s());
+  }
+  if (run == nullptr) return out;
+  const live::RunBook& book = run->run_book();
+  add("steps_total", "counter", "Optimizer steps since the last restart.", book.steps());
+  add("step_seconds", "gauge", "Median duration of a step.", book.median_step_s().value_or(0));
+  add("input_share", "gauge", "Share of the time in steps that the ranks spend in data loaders.",
+      book.input_share().value_or(0));
+  add("ranks", "gauge", "Ranks at the start.", book.ranks());
+  add("ranks_working", "gauge", "Ranks that train.", book.members().size());
+  add("losses_total", "counter", "Ranks that were lost since the last restart.",
+      book.losses().size());
+  add("replacements_total", "counter", "Processes that were started for lost ranks.",
+      run->replacements());
+  add("sent_bytes_total", "counter", "Bytes that all ranks have sent for gradients.",
+      book.sent_bytes());
+  add("snapshot_step", "gauge", "Step of the newest snapshot; 0: none.", book.newest_snapshot());
+  return out;
 }
 
 std::vector<ParameterSet> ProgramStatus::drain_parameters() {
@@ -106,11 +151,22 @@ std::vector<ParameterSet> ProgramStatus::drain_parameters() {
   return parameters;
 }
 
-bool ProgramStatus::drain_stop() {
+int ProgramStatus::obey_stop(live::ProgramRun& run) {
+  const std::string path = folder_.path() + "/" + live::kStopFile;
   std::error_code unknown;
-  if (is_stopped_ || !fs::exists(folder_.path() + "/" + live::kStopFile, unknown)) return false;
+  if (saves_ && !run.is_saving_or_ending()) {
+    fs::remove(path, unknown);
+    is_stopped_ = saves_ = false;
+  }
+  if (is_stopped_ || !fs::exists(path, unknown)) return 0;
+  std::string how;
+  std::getline(std::ifstream(path), how);
+  if (how.empty()) return 0;  // not written yet
   is_stopped_ = true;
-  return true;
+  saves_ = how == "checkpoint";
+  if (!saves_) return SIGTERM;
+  run.save_and_end();
+  return 0;
 }
 
 }  // namespace orrery::cli

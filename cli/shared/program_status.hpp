@@ -25,23 +25,28 @@ nlohmann::ordered_json groups_json(const std::vector<live::GroupKind>& kinds);
 class ProgramStatus {
  public:
   /// Creates the folder. `name`: name of the program. `policies`: their names; `mode`: the mode of
-  /// their decisions, empty without policies. Throws an environment Error if the folder cannot be
-  /// created, and as run_parent().
-  ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies);
+  /// their decisions, empty without policies. `metrics`: as of live::StatusFile. Throws an
+  /// environment Error if the folder cannot be created or the socket cannot listen, and as
+  /// run_parent().
+  ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies,
+                std::string metrics = "");
 
   /// Shows from now on how long the policies of `meter`, which must outlive this object, decide.
   void watch_policies(const PolicyMeter& meter) { meter_ = &meter; }
   /// Adds a line about an event; the status holds the newest 200 lines.
   void add_line(const std::string& what);
-  /// Publishes the status if that is due. `run`: the attempt that runs; null between two attempts.
+  /// Publishes the status if that is due, or if the program has named a folder for snapshots.
+  /// `run`: the attempt that runs; null between two attempts.
   void publish_status(const live::ProgramRun* run);
   /// Returns the changes of parameters that `orrery set` has ordered since the last call, oldest
   /// first; refuses all other orders in a line. Looks at most four times a second.
   std::vector<ParameterSet> drain_parameters();
-  /// Returns true once after `orrery stop`.
-  bool drain_stop();
+  /// Obeys `orrery stop`: returns SIGTERM once after an order without a checkpoint, else 0. After
+  /// one with a checkpoint lets `run` save and end, and accepts another order if that fails.
+  int obey_stop(live::ProgramRun& run);
 
  private:
+  std::string metrics_of(const live::ProgramRun* run) const;
   nlohmann::ordered_json fields_of(const live::ProgramRun* run) const;
 
   const std::string name_, mode_;
@@ -51,7 +56,8 @@ class ProgramStatus {
   const double began_s_;
   double looked_s_ = 0;
   live::StatusFile file_;
-  bool is_stopped_ = false;
+  bool keeps_snapshots_ = false;  ///< value of the newest status
+  bool is_stopped_ = false, saves_ = false;
 };
 
 }  // namespace orrery::cli

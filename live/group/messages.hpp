@@ -31,6 +31,7 @@ enum class MessageKind : std::uint8_t {
   commit,
   withdraw,
   begin,
+  save,
   hello,
   plain,
   beat,
@@ -56,13 +57,12 @@ enum class MessageKind : std::uint8_t {
   group,
   sharded
 };
-constexpr std::array<std::string_view, 37> names_of(MessageKind) {
-  return {"epoch",   "confirm", "left",     "halt",    "meet",     "give",      "join",
-          "resume",  "plan",    "propose",  "commit",  "withdraw", "begin",     "hello",
-          "plain",   "beat",    "step",     "settled", "problem",  "refuse",    "dealt",
-          "resumed", "state",   "snapshot", "unsaved", "leave",    "confirmed", "count",
-          "met",     "given",   "joined",   "ready",   "done",     "accepted",  "late",
-          "group",   "sharded"};
+constexpr std::array<std::string_view, 38> names_of(MessageKind) {
+  return {"epoch",    "confirm", "left",     "halt",      "meet",   "give",   "join",    "resume",
+          "plan",     "propose", "commit",   "withdraw",  "begin",  "save",   "hello",   "plain",
+          "beat",     "step",    "settled",  "problem",   "refuse", "dealt",  "resumed", "state",
+          "snapshot", "unsaved", "leave",    "confirmed", "count",  "met",    "given",   "joined",
+          "ready",    "done",    "accepted", "late",      "group",  "sharded"};
 }
 
 /// Shares of a program's training state at a rank: a part, or all of it.

@@ -28,9 +28,9 @@ ProgramRun::ProgramRun(const ProgramSettings& settings, ProgramListener* listene
       begin_s_(monotonic_s()),
       book_(settings.ranks, settings.heartbeat_limit_s, begin_s_),
       store_(folder_.path_of("store")),
-      replacements_(
-          settings_, book_, store_.path(), folder_.path_of("state"),
-          [this](std::size_t rank, const Fields& fields) { send_message(rank, fields); }) {}
+      replacements_(settings_, book_, store_.path(), folder_.path_of("state"),
+                    [this](std::size_t rank, const Fields& fields) { send_message(rank, fields); }),
+      final_save_([this](std::size_t rank, const Fields& fields) { send_message(rank, fields); }) {}
 
 void ProgramRun::start() {
   for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
@@ -42,7 +42,7 @@ bool ProgramRun::advance_run(int wait_ms) {
   if (book_.running() == 0) return false;
   wait_for_news(wait_ms);
   reap_ranks();
-  replacements_.watch_process(monotonic_s(), ends_);
+  replacements_.watch_process(monotonic_s(), is_saving_or_ending());
   watch_time();
   return book_.running() > 0;
 }
@@ -51,7 +51,7 @@ ProgramOutcome ProgramRun::finish_run() {
   replacements_.kill_process();
   int code = plain_code_ != 0 ? plain_code_ : book_.exit_code();
   if (!refused_.empty()) code = kRefused;
-  return {std::move(book_),        refused_, signal_, monotonic_s() - begin_s_,
+  return {std::move(book_),        refused_, signal_,        monotonic_s() - begin_s_,
           replacements_.started(), code,     groups_.kinds()};
 }
 
@@ -138,9 +138,11 @@ void ProgramRun::handle_message(std::size_t rank, const Fields& fields) {
     refuse_operation(fields.at(1), numbers_in(fields.at(2)));
   } else if (kind == MessageKind::state) {
     replacements_.record_state(find_named<StateShare>(fields.at(1)) == StateShare::whole);
+    book_.record_snapshot_folder(fields.at(2));
   } else {
     if (kind == MessageKind::snapshot) book_.record_snapshot(std::stoull(fields.at(1)));
     replacements_.handle_answer(rank, fields);
+    final_save_.handle_answer(rank, fields);
     if (listener_ != nullptr) listener_->on_message(rank, fields);
   }
 }
@@ -205,6 +207,7 @@ Reaction ProgramRun::record_end(std::size_t rank, const ExitStatus& status) {
     if (listener_ != nullptr) listener_->on_loss(rank);
   }
   replacements_.remove_member(rank);
+  final_save_.remove_member(rank);
   leavers_.erase(rank);
   return reaction;
 }
@@ -263,6 +266,15 @@ void ProgramRun::watch_time() {
     signal_ = number;
     if (kill_at_s_ == 0) end_ranks(number, kSignalGrace_s);
   }
+  if (!ends_ && !replacements_.has_process()) {
+    final_save_.begin_save(book_.attached_members(settings_.ranks));
+  }
+  if (const std::optional<bool> is_saved = final_save_.drain_result(); is_saved && !ends_) {
+    settings_.print_line(fmt::format("an operator stops the run: the snapshot of step {} {}",
+                                     final_save_.step(),
+                                     *is_saved ? "is complete" : "failed, so the program goes on"));
+    if (*is_saved) end_ranks(signal_ = SIGTERM, kSignalGrace_s);
+  }
   if (kill_at_s_ > 0 && now >= kill_at_s_) {
     kill_at_s_ = 0;
     for (RankProcess& rank : ranks_) rank.signal(SIGKILL);
@@ -283,10 +295,9 @@ void ProgramRun::refuse_operation(const std::string& operation,
   if (!refused_.empty() || ends_) return;
   const std::set<std::size_t> affected(group.begin(), group.end());
   const std::vector<std::size_t> members = book_.members();
-  const bool leaves_others =
-      std::any_of(members.begin(), members.end(), [&](std::size_t rank) {
-        return affected.count(rank) == 0 && contained_.count(rank) == 0;
-      });
+  const bool leaves_others = std::any_of(members.begin(), members.end(), [&](std::size_t rank) {
+    return affected.count(rank) == 0 && contained_.count(rank) == 0;
+  });
   if (leaves_others) {
     for (const std::size_t rank : members) {
       if (affected.count(rank) == 0 || !contained_.emplace(rank, operation).second) continue;

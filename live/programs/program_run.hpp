@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.hpp"
+#include "live/programs/final_save.hpp"
 #include "live/programs/group_book.hpp"
 #include "live/programs/program_settings.hpp"
 #include "live/programs/replacements.hpp"
@@ -71,6 +72,11 @@ class ProgramRun {
 
   /// Ends all ranks, as a refused operation does, without naming an operation.
   void end_run();
+  /// Lets all ranks save a snapshot between two steps, and then ends them with SIGTERM, as a signal
+  /// to the run does. If a rank cannot save, the program goes on, and a line says so.
+  void save_and_end() { final_save_.order_save(); }
+  /// Returns true while a snapshot of save_and_end() is open, and once the run ends its ranks.
+  bool is_saving_or_ending() const { return final_save_.is_ordered() || ends_; }
   /// Kills a rank, which is lost then; does nothing if the rank has ended.
   void kill_rank(std::size_t rank);
   /// Sends a message to a rank, without blocking; does nothing if the rank has ended.
@@ -118,6 +124,7 @@ class ProgramRun {
   StoreServer store_;
   std::vector<RankProcess> ranks_;
   Replacements replacements_;
+  FinalSave final_save_;
   std::map<std::size_t, std::set<std::size_t>> leavers_;  ///< ranks that each leaver waits for
   std::set<std::size_t> silent_;
   /// operations with which ranks were ended, because their group cannot carry them through a loss

@@ -108,6 +108,9 @@ class RunBook {
   /// Records that the program has named its state (orrery.torch.state). `is_whole`: every rank has
   /// all of the state, so that one rank can be replaced.
   void record_state(bool is_whole);
+  /// Records the folder of snapshots that the program has named; empty: the program has named
+  /// none, and its snapshots end with the run.
+  void record_snapshot_folder(const std::string& folder) { snapshot_folder_ = folder; }
   /// Records that all ranks continue after step `step` of an earlier attempt.
   void record_resumed(std::uint64_t step) { resumed_step_ = step; }
   /// Records that the snapshot after step `step` is complete.
@@ -171,6 +174,8 @@ class RunBook {
   std::uint64_t dealt_examples() const;
   /// Returns true if the program has named its state.
   bool has_state() const { return has_state_; }
+  /// Returns the folder of snapshots that outlive the run; empty: none.
+  const std::string& snapshot_folder() const { return snapshot_folder_; }
   /// Returns the step after which the ranks continued; 0: they began anew.
   std::uint64_t resumed_step() const { return resumed_step_; }
   /// Returns the step of the newest complete snapshot of this attempt; 0: none.
@@ -212,6 +217,7 @@ class RunBook {
   double heartbeat_limit_s_;
   bool is_ending_ = false;
   bool has_state_ = false, is_whole_ = false;
+  std::string snapshot_folder_;
   std::uint64_t resumed_step_ = 0, newest_snapshot_ = 0;
   ProgramEpoch epoch_;
   std::optional<double> problem_s_;

@@ -274,9 +274,9 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
       connecting->groups =
           self->build_(place.backend, store, prefix, position, static_cast<int>(alive.size()),
                        place.timeout, text_of_address(address_of_group(place.key, epoch)));
-      if (place.device_type == c10::kCPU) {
-        connecting->sums = open_sums(*store, prefix + "/sums", static_cast<std::size_t>(position),
-                                     alive.size());
+      if (place.device_type == c10::kCPU && place.shares_sums) {
+        connecting->sums =
+            open_sums(*store, prefix + "/sums", static_cast<std::size_t>(position), alive.size());
       }
     } catch (const std::exception& error) {
       connecting->problem = error.what();

@@ -44,6 +44,7 @@ struct GroupPlace {
   std::string backend = "gloo";  ///< backend of the inner group: "gloo" or "nccl"
   /// Type of the devices whose tensors are carried through a loss.
   c10::DeviceType device_type = c10::kCPU;
+  bool shares_sums = true;  ///< sums of tensors on the CPU take memory that the members share
   /// Returns true if the inner group only queues its operations on a device: their futures do not
   /// tell when they end, and a lost rank leaves them running until they are aborted.
   bool is_queued() const { return backend == "nccl"; }

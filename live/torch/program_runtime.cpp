@@ -57,8 +57,11 @@ double resident_bytes() {
 }  // namespace
 
 ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string store_path,
-                               InnerBuilder build)
-    : rank_(rank), store_path_(std::move(store_path)), build_(std::move(build)) {
+                               bool shares_sums, InnerBuilder build)
+    : rank_(rank),
+      store_path_(std::move(store_path)),
+      shares_sums_(shares_sums),
+      build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
       descriptor, rank, [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
       [this](const Fields& fields) { handle_message(fields); }, [this] { return done_counts(); },
@@ -72,12 +75,13 @@ std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     place.key += "#" + std::to_string(created_[place.key]++);
     place.store_path = store_path_;
+    place.shares_sums = shares_sums_;
     group = std::make_shared<GroupWorker>(std::move(place), build_, *control_, records_);
     groups_.push_back(group);
   }
   const GroupPlace& made = group->group_place();
-  control_->send_fields(message_of(
-      MessageKind::group, {made.key, made.name, std::to_string(made.ranks.size())}));
+  control_->send_fields(
+      message_of(MessageKind::group, {made.key, made.name, std::to_string(made.ranks.size())}));
   group->announce_epoch(epoch);
   group->start();
   group->wait_until_settled();
@@ -135,8 +139,8 @@ std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
         {std::to_string(end.steps), text_of(end_s), text_of(duration_s), text_of(compute_s),
          std::to_string(end.share), text_of(input_s), std::to_string(end.workers),
          std::to_string(end.depth), text_of(resident_bytes()), text_of(pass.bytes),
-         text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
-         text_of(pass.done_s), text_of(pass.sent_bytes), text_of(pass.variance)});
+         text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s), text_of(pass.done_s),
+         text_of(pass.sent_bytes), text_of(pass.variance)});
   };
   control_->reports().add_report(report, end_s);
   std::vector<std::string> plans = plans_.begin_step(end.steps);

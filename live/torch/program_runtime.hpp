@@ -18,9 +18,9 @@ namespace orrery::live {
 
 /// End of one step of this rank under policies.
 struct StepEnd {
-  std::uint64_t steps = 0;  ///< steps that the rank has done
-  std::uint64_t share = 1;  ///< examples of the rank in the step
-  double input_s = 0;       ///< time in data loaders so far
+  std::uint64_t steps = 0;               ///< steps that the rank has done
+  std::uint64_t share = 1;               ///< examples of the rank in the step
+  double input_s = 0;                    ///< time in data loaders so far
   std::uint64_t workers = 0, depth = 0;  ///< readers of the newest batch
   bool is_update = false;  ///< true: an optimizer step, reported as report_step() does, too
 };
@@ -30,14 +30,15 @@ class ProgramRuntime {
  public:
   /// Connects this process as rank `rank` of the program and starts the thread of the connection.
   /// `descriptor` is the socket to `orrery run`, `store_path` the path of its store's socket.
-  /// `build` is called by threads of the groups.
-  ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, InnerBuilder build);
+  /// `shares_sums`: as of GroupPlace, of all groups. `build` is called by threads of the groups.
+  ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, bool shares_sums,
+                 InnerBuilder build);
 
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
   /// keys are told apart by the order of their creation, which must be the same at all members.
-  /// `place`: all but `store_path`, with a key that need not be unique. If `orrery run` is gone,
-  /// this process ends soon (watch_alone()).
+  /// `place`: all but `store_path` and `shares_sums`, with a key that need not be unique. If
+  /// `orrery run` is gone, this process ends soon (watch_alone()).
   std::shared_ptr<GroupWorker> add_group(GroupPlace place);
   /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
   c10::intrusive_ptr<c10d::Store> open_store() const;
@@ -97,6 +98,7 @@ class ProgramRuntime {
 
   const std::size_t rank_;
   const std::string store_path_;
+  const bool shares_sums_;
   const InnerBuilder build_;
   GroupRecords records_;
   std::mutex mutex_;

@@ -20,7 +20,8 @@ TEST(LaunchWords, APlainCommandIsTheCommandOfEveryRank) {
 TEST(LaunchWords, TorchrunsOptionsEndAtTheScript) {
   for (const Words& options :
        {Words{"--nproc-per-node", "4"}, Words{"--nproc_per_node=4"},
-        Words{"--standalone", "--nnodes=1", "--nproc-per-node=4", "--master-port", "29501"}}) {
+        Words{"--standalone", "--nnodes=1", "--nproc-per-node=4", "--master-port", "29501"},
+        Words{"--virtual-local-rank", "--nproc_per_node=4", "-r", "3", "--log_dir", "logs"}}) {
     Words words{"/opt/bin/torchrun"};
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {"train.py", "--nproc-per-node", "9"});
@@ -44,7 +45,8 @@ TEST(LaunchWords, ModulesAndProgramsOfTorchrun) {
 TEST(LaunchWords, SeveralMachinesAndOtherMistakesAreRefused) {
   for (const Words& words :
        {Words{"torchrun", "--nnodes=2", "train.py"}, Words{"torchrun", "--nproc-per-node=gpu", "a"},
-        Words{"torchrun", "--standalone"}, Words{"torchrun", "--nproc-per-node=0", "a"}}) {
+        Words{"torchrun", "--standalone"}, Words{"torchrun", "--nproc-per-node=0", "a"},
+        Words{"torchrun", "--unknown", "3", "train.py"}}) {
     try {
       read_launch(words, std::nullopt);
       ADD_FAILURE() << words[1];

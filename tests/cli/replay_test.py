@@ -71,6 +71,33 @@ def test_another_policy_says_from_when_on_it_is_simulated(queue_log, tmp_path):
     assert float(rows[1]["distance_s"]) == 90
 
 
+def test_the_courses_are_those_of_orrery_jobs_under_each_policy(tmp_path):
+    made, log = tmp_path / "jobs.csv", tmp_path / "queue.log"
+    words = ["--nodes", 8, "--gpus-per-node", 8, "--placement", "consolidated"]
+    policies = ["easy", "srtf", "max-min", "las"]
+    for command in (
+        ["new", "jobs", "--like", "seren", "--jobs", 300, "--gpus", 64, "--load", 1.1, "-o", made],
+        ["jobs", made, *words, "--policy", "fifo", "--record", log],
+        ["jobs", made, *words, "--policy", ",".join(policies), "--out", tmp_path / "tables"],
+        ["replay", log, "--under", ",".join(policies), "--courses", tmp_path / "courses.csv"],
+    ):
+        ran = orrery(*command)
+        assert ran.returncode == 0, ran.stderr
+    with open(tmp_path / "courses.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["policy"] for row in rows} == {"recorded", *policies}
+    for policy in policies:
+        with open(tmp_path / "tables" / policy / "jobs.csv", newline="", encoding="utf-8") as file:
+            jobs = {row["job_id"]: row for row in csv.DictReader(file)}
+        courses = [row for row in rows if row["policy"] == policy]
+        assert len(courses) == len(jobs) == 300
+        for row in courses:
+            job = jobs[row["job_id"]]
+            assert float(row["start_s"]) == float(job["start_s"]), (policy, row)
+            assert float(row["end_s"]) == float(job["end_s"]), (policy, row)
+            assert int(row["starts"]) == 1 + int(job["preemptions"]), (policy, row)
+
+
 def test_a_training_run_says_until_when_the_record_holds(tmp_path):
     log = tmp_path / "train.log"
     assert orrery("simulate", STRAGGLER, "--record", log).returncode == 0
@@ -90,6 +117,7 @@ def test_a_training_run_says_until_when_the_record_holds(tmp_path):
         (["--under", "eazy"], "did you mean 'easy'?"),
         (["--under", "easy", "--policy", "fifo"], "--policy"),
         (["--differences", "x.csv"], "--under"),
+        (["--courses", "x.csv"], "--under"),
     ],
 )
 def test_usage_of_under(queue_log, options, expected):

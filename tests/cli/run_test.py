@@ -31,7 +31,7 @@ def test_the_ranks_have_the_environment_of_a_launched_job():
     first = "orrery run: 3 ranks; the tier follows with the first process group"
     assert result.stderr.startswith(first)
     assert "tier T0" not in result.stderr  # the program has no group
-    assert "ranks     3 of 3 at the end; not attached" in result.stderr
+    assert "at the end; not attached: the program created no process group" in result.stderr
     assert result.returncode == 0
 
 
@@ -137,6 +137,7 @@ def test_a_lost_rank_is_reported():
     assert report["ranks_at_end"] == 2
     assert report["ranks_missing"] == [1]
     assert report["attached"] is False
+    assert report["not_attached_because"] == "the program created no process group"
     assert report["tier"] is None
     assert report["ended_by"] == "program"
     assert report["losses"] == [
@@ -213,6 +214,8 @@ def test_a_program_is_seen_and_stopped_from_another_terminal():
         assert "rank 1    working" in shown
         result = look("stop", listed[0]["run"], "--checkpoint")
         assert result.returncode == 2
+        assert "call orrery.torch.state(folder=PATH) in the program" in result.stderr
+        assert " step 0, 0 lost" in look("runs").stdout
         assert look("stop", listed[0]["run"]).returncode == 0
         report = json.loads(process.communicate(timeout=60)[0])
         assert report["ended_by"] == "orrery"

@@ -42,6 +42,9 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     step_ms = float(re.search(r"step +([\d.]+) ms", text).group(1))
     compute_ms = float(re.search(r"compute +([\d.]+) ms, 1 backward pass\n", text).group(1))
     assert SLEEP_S * 1e3 <= compute_ms <= step_ms
+    ranks = re.findall(r"^(\d) +([\d.]+) ms +([\d.]+) ms +([\d.]+) ms$", text, re.MULTILINE)
+    assert [rank for rank, *_ in ranks] == ["0", "1"]
+    assert all(SLEEP_S * 1e3 <= float(own_ms) <= step_ms for _, own_ms, _, _ in ranks)
     checked = orrery("check", scenario)
     assert checked.returncode == 0, checked.stderr
     keys = [line for line in scenario.read_text().splitlines() if not line.startswith("#")]
@@ -54,6 +57,83 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     assert step["ranks"] == 2
     assert step["parameter_bytes"] == 4 * values
     assert step["optimizer_bytes"] >= 8 * values  # two moments
+
+
+def test_the_memory_of_a_rank_is_that_of_its_process(calibrated):
+    recording = (calibrated[0].parent / "ddp.0.et").read_bytes().decode("latin-1")
+    peak = json.loads(recording[recording.index("{") :])["peak_bytes"]
+    forecast = json.loads(orrery("simulate", calibrated[0], "--json").stdout)
+    assert forecast["memory_per_gpu_bytes"] == pytest.approx(peak)  # no context of a GPU beside it
+
+
+#: Policy that sends the gradients of ddp.py, 4 bytes a value, as one byte a value.
+CODED = "policies=[{name: fixed-codec, parameters: {rules: [{codec: int8}]}}]"
+
+
+def test_a_policy_decides_in_both_worlds_and_its_gain_is_printed(calibrated):
+    options = ["--set", "run.steps=60", "--set", CODED, "--tolerance", 9]
+    result = orrery("compare", calibrated[0], *options, "--json")
+    assert result.returncode == 0, result.stderr
+    (seen,) = json.loads(result.stdout)["runs"]
+    assert seen["policies"] == ["fixed-codec"]
+    assert set(seen["gain"]) == {"predicted", "measured"}
+    plain = seen["without_policies"]
+    assert plain["scenario"] == "ddp without policies"
+    for world in ("predicted", "measured"):
+        assert seen[world]["decisions"] >= 1
+        assert plain[world].get("decisions", 0) == 0
+        assert seen[world]["bytes_on_wire"] < 0.7 * plain[world]["bytes_on_wire"]
+    text = orrery("compare", calibrated[0], *options).stdout
+    assert text.index("ddp without policies: 2 ranks") < text.index("\nddp: 2 ranks")
+    assert re.search(r"gain of fixed-codec: predicted [+-][\d.]+%, measured [+-][\d.]+%", text)
+
+
+def test_the_bytes_of_gradients_are_as_forecast(calibrated, tmp_path):
+    steps, policies = 60, tmp_path / "policies.yaml"
+    policies.write_text(CODED.replace("=", ": ") + "\n")
+    forecast, real = {}, {}
+    for coded in (False, True):
+        words = ["--set", CODED] if coded else []
+        result = orrery("simulate", calibrated[0], "--set", f"run.steps={steps}", *words, "--json")
+        forecast[coded] = json.loads(result.stdout)["bytes_on_wire"]
+        words = ["--scenario", policies] if coded else []
+        result = orrery("run", "-n", 2, "--json", *words, "--", "python", PROGRAMS / "ddp.py",
+                        steps=steps)  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        real[coded] = json.loads(result.stdout)["bytes_on_wire"]
+    assert real[False] == pytest.approx(forecast[False])
+    # The program decides in its first step, whose gradients are on their way by then.
+    uncoded = (forecast[False] - forecast[True]) / steps
+    # The ranks round their parts of a bucket to whole blocks of values, the forecast all buckets.
+    assert real[True] == pytest.approx(forecast[True] + uncoded, rel=1e-3)
+
+
+def test_a_policy_that_needs_more_than_the_program_has_ends_the_comparison(calibrated):
+    result = orrery("compare", calibrated[0], "--set", "run.steps=12",
+                    "--set", "policies=[{name: checkpoint-interval}]")  # fmt: skip
+    assert (result.returncode, result.stdout) == (4, "")
+    assert "'checkpoint-interval' needs a part that this program lacks" in result.stderr
+
+
+def test_pytorchs_own_tools_record_steps_on_request(tmp_path):
+    traces = tmp_path / "traces"
+    result = orrery("calibrate", "-o", tmp_path / "ddp.yaml", "-n", 2, "--steps", 12,
+                    "--traces", traces, "--", "python", PROGRAMS / "ddp.py")  # fmt: skip
+    assert (result.returncode, result.stderr.count("warning")) == (0, 0), result.stderr
+    assert f"traced steps, which take longer: {traces / 'ddp.yaml'}\n" in result.stdout
+    assert "mean of 2 of 2 steps\n" in result.stdout
+    for rank in range(2):
+        assert json.loads((traces / f"et.{rank}.json").read_text())["nodes"]
+        assert json.loads((traces / f"kineto.{rank}.json").read_text())["traceEvents"]
+    bytes_of = {}
+    for folder in (tmp_path, traces):
+        recording = (folder / "ddp.0.et").read_bytes().decode("latin-1")
+        ops = json.loads(recording[recording.index("{") :])["ops"]
+        bytes_of[folder] = [op["bytes"] for op in ops if op.get("collective")]
+    # A recorded step begins with a forward pass, behind the counts of tokens.
+    assert sorted(bytes_of[traces]) == sorted(bytes_of[tmp_path])
+    report = json.loads(orrery("simulate", traces / "ddp.yaml", "--json").stdout)
+    assert report["step_time_s"] >= SLEEP_S
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -522,7 +522,7 @@ def test_memory_aware_chooses_codes_on_a_slow_network_by_the_memory_that_is_left
     )
     result = subprocess.run(
         [*SLOW_NETWORK, PROGRAM, "run", "-n", "2", "--json", "--scenario", scenario,
-         "--record", log, "--", TORCH, PROGRAMS / "wide.py"],
+         "--sums", "sockets", "--record", log, "--", TORCH, PROGRAMS / "wide.py"],
         capture_output=True, text=True, timeout=PATIENCE, env={**environment(40), "MIB": "4"},
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

@@ -308,6 +308,7 @@ def test_a_sharded_program_ends_with_the_operations_name():
     report, ends, code = run.end()
     assert code == 4
     assert report["refused_operation"] == "reduce_scatter"
+    assert report["tier"] is None  # no tier carries the loss
     assert report["ended_by"] == "orrery"
     assert ends == {}
     assert "error: a rank was lost: reduce_scatter cannot be carried through a loss" in run.text

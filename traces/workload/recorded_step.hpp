@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "traces/scenario.pb.h"
@@ -12,6 +13,10 @@
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery {
+
+/// RecordedStep.gpu of a program that was measured on the processor. The peak of such a rank is
+/// that of its process, which needs no context of a GPU beside it.
+inline constexpr std::string_view kRecordedProcessor = "processor";
 
 /// Returns the keys of a job that its recording determines and that have other values than the
 /// defaults. An empty model is a default.

@@ -104,6 +104,8 @@ enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_g
 /// an internal Error.
 class FewOps {
  public:
+  static constexpr std::uint32_t kMost = 7;
+
   FewOps() = default;
   FewOps(std::initializer_list<std::uint32_t> ops) {
     for (const std::uint32_t op : ops) push_back(op);
@@ -121,7 +123,7 @@ class FewOps {
   bool empty() const { return size_ == 0; }
 
  private:
-  std::array<std::uint32_t, 7> ops_{};
+  std::array<std::uint32_t, kMost> ops_{};
   std::uint32_t size_ = 0;
 };
 

@@ -36,9 +36,9 @@ struct Allocation {
 /// activations leave: PyTorch's FSDP with mixed precision and zero_grad's default of None, and XLA.
 /// Other stacks have 16-bit weights beside the fp32 ones, and buffers for all gradients from the
 /// start (Megatron-Core's DistributedDataParallel, DeepSpeed, nanotron's accumulator).
-constexpr std::array kLateGradients = {
-    Allocation{"composer-fsdp"}, Allocation{"pytorch-fsdp"}, Allocation{"pytorch-eager"},
-    Allocation{"torchtitan"},    Allocation{"maxtext", true}, Allocation{"paxml", true}};
+constexpr std::array kLateGradients = {Allocation{"composer-fsdp"}, Allocation{"pytorch-fsdp"},
+                                       Allocation{"pytorch-eager"}, Allocation{"torchtitan"},
+                                       Allocation{"maxtext", true}, Allocation{"paxml", true}};
 
 const Allocation* late_gradients_of(const SoftwareStack& stack) {
   for (const Allocation& each : kLateGradients) {
@@ -317,8 +317,11 @@ MemoryUse StepGraph::recorded_memory() const {
   use.optimizer = Bytes{step.optimizer_bytes() * share};
   use.activations = Bytes{std::max(0.0, step.peak_bytes() - state)};
   const double cached = std::max(0.0, step.reserved_bytes() - step.peak_bytes());
+  use.reserved = Bytes{cached};
+  // The peak of a process on the processor contains all that the process has.
+  if (step.gpu() == kRecordedProcessor) return use;
   const double communicators = tensor() > 1 ? 3 : 2;
-  use.reserved = Bytes{cached + kContext + communicators * kCommunicator};
+  use.reserved += Bytes{kContext + communicators * kCommunicator};
   return use;
 }
 

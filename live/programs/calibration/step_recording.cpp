@@ -133,6 +133,24 @@ void add_times(const std::vector<RankProfile>& profiles, const AllRanks& step,
   }
 }
 
+/// Returns the mean times of a rank over the used steps.
+RankTimes times_of_rank(const RankProfile& profile, const std::vector<AllRanks>& steps,
+                        std::size_t rank) {
+  RankTimes times;
+  const auto count = static_cast<double>(steps.size());
+  for (const AllRanks& step : steps) {
+    const StepTimeline& own = step[rank];
+    const std::vector<double> seconds = compute_before(profile, own);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const bool is_input = own.marks[i].kind == Kind::input_end;
+      (is_input ? times.input_s : times.compute_s) += seconds[i] / count;
+    }
+    times.exchange_s += own.duration_s() / count;
+  }
+  times.exchange_s = std::max(0.0, times.exchange_s - times.compute_s - times.input_s);
+  return times;
+}
+
 /// Writer of the operations of a recorded step.
 class StepWriter {
  public:
@@ -252,6 +270,9 @@ MeasuredStep measure_step(const std::vector<RankProfile>& profiles, const StepCh
   measured.used_steps = steps.size();
   measured.duration_s /= count;
   for (CollectiveTime& each : times) each.seconds /= count;
+  for (std::size_t rank = 0; rank < profiles.size(); ++rank) {
+    measured.ranks.push_back(times_of_rank(profiles[rank], steps, rank));
+  }
   measured.links = fit_links(times);
   measured.step = profiles[0].state;
   const bool is_even = std::all_of(profiles.begin(), profiles.end(), [&](const RankProfile& each) {

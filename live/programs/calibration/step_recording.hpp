@@ -13,6 +13,12 @@
 
 namespace orrery::live {
 
+/// Mean times of the used steps of one rank.
+struct RankTimes {
+  double compute_s = 0, input_s = 0;
+  double exchange_s = 0;  ///< the rest of the step, in which the rank waits for operations
+};
+
 /// Step of a program as measured.
 struct MeasuredStep {
   RecordedStep step;
@@ -23,7 +29,8 @@ struct MeasuredStep {
   double duration_s = 0;             ///< mean duration of the used steps
   // Mean seconds of the used steps, of the rank that is slowest between two waits.
   double compute_s = 0, input_s = 0;
-  double exchange_s = 0;  ///< the rest: operations that do not overlap with computation
+  double exchange_s = 0;         ///< the rest: operations that do not overlap with computation
+  std::vector<RankTimes> ranks;  ///< each rank's own times, by rank
 };
 
 /// Number of steps that profiles must have, and of those at their begin that do not count. The

@@ -34,6 +34,12 @@ class PlanAgreement {
   /// Proposes a plan from step `step` on to `members`, at least one. Returns its number.
   std::uint64_t propose_plan(const std::string& kind, std::uint64_t step, const std::string& text,
                              const std::vector<std::size_t>& members);
+  /// Makes a plan valid from step `step` on, which no rank has begun, without an answer of the
+  /// ranks: begin_rank() sends it. Returns its number.
+  std::uint64_t set_plan(const std::string& kind, std::uint64_t step, const std::string& text) {
+    committed_[kind][step] = text;
+    return ++numbers_;
+  }
   /// Handles the messages "accepted" and "late" of a rank. Returns false for other messages. Throws
   /// std::exception if a number or a field is missing.
   bool handle_message(std::size_t rank, const Fields& fields);

@@ -31,6 +31,13 @@ std::vector<std::size_t> all_ranks(std::size_t count) {
   return ranks;
 }
 
+/// Returns kind and text of the plan of decided codes or shares.
+std::pair<std::string, std::string> plan_of(
+    const Setting& what, const std::vector<std::pair<std::size_t, bool>>& ranks) {
+  if (const auto* codes = std::get_if<CodecRules>(&what)) return {"codecs", codec_text(*codes)};
+  return {"shares", share_text(std::get<Shares>(what).per_replica, ranks)};
+}
+
 /// Returns true if a rank has loaded NCCL and no rank has a group of PyTorch, which would be
 /// attached before its NCCL.
 bool loads_bare_nccl(ProgramCollectives* collectives, const ProgramRun& run) {
@@ -285,9 +292,10 @@ void ProgramBackend::apply(const DecisionList& decisions) {
   job_.world().begin_batch();
   if (!job_.is_alive()) return;
   gate_.accept_decisions(decisions, clock_.now());
-  if (features_.is_bare) settle_plans();
-  if (stage_ == Stage::starting) begin_ranks();
   settle_plans();
+  if (stage_ != Stage::starting) return;
+  begin_ranks();
+  settle_plans();  // proposes those of later steps
 }
 
 std::string ProgramBackend::refusal(const Decision& decision) const {
@@ -332,25 +340,27 @@ void ProgramBackend::carry_out(const Decision& decision) {
 }
 
 /// Proposes decided shares, codes and tables, and finishes the decisions that the ranks have
-/// answered. Ranks without PyTorch give no answers: they read a table before their first call.
+/// answered. Before the ranks begin, those of the next step need no answer. Ranks without PyTorch
+/// give none: they read a table before their first call.
 void ProgramBackend::settle_plans() {
   const TrainingRanks ranks = training_ranks();
   for (const Decision& decision : gate_.drain_unagreed()) {
     const Setting& what = std::get<Configure>(decision.what).what;
-    if (const auto* codes = std::get_if<CodecRules>(&what)) {
-      plans_.propose_decision(decision, "codecs", codec_text(*codes), ranks);
+    if (features_.is_bare) {
+      gate_.apply_agreed(decision, clock_.now());
       continue;
     }
-    if (const auto* table = std::get_if<CollectiveTable>(&what)) {
-      if (features_.is_bare) {
-        gate_.apply_agreed(decision, clock_.now());
-      } else {
-        plans_.propose_decision(decision, "table", options_.collectives->write_plan(*table), ranks);
-      }
-      continue;
+    const auto* table = std::get_if<CollectiveTable>(&what);
+    const auto [kind, text] =
+        table != nullptr
+            ? std::pair<std::string, std::string>("table", options_.collectives->write_plan(*table))
+            : plan_of(what, job_.ranks());
+    const Step next = job_.job().step + 1;
+    if (stage_ == Stage::starting && decision.at_step <= next) {
+      plans_.set_decision(decision, kind, text, next);
+    } else {
+      plans_.propose_decision(decision, kind, text, ranks);
     }
-    const auto& shares = std::get<Shares>(what).per_replica;
-    plans_.propose_decision(decision, "shares", share_text(shares, job_.ranks()), ranks);
   }
   for (const ProgramPlans::Answered& answered : plans_.settle_answers(ranks)) {
     if (!answered.is_accepted) {
@@ -359,7 +369,9 @@ void ProgramBackend::settle_plans() {
       continue;
     }
     agreed_ = answered.number;
+    is_between_ = true;  // the ranks know the step, so the decision need not wait for one
     gate_.apply_agreed(answered.decision, clock_.now());
+    is_between_ = false;
     agreed_ = 0;
     plans_.withdraw_plan(answered.number);  // no effect on one that is committed
   }

@@ -40,7 +40,7 @@ void ProgramPlans::propose_decision(const Decision& decision, const std::string&
 }
 
 std::vector<ProgramPlans::Answered> ProgramPlans::settle_answers(const TrainingRanks& ranks) {
-  std::vector<Answered> answered;
+  std::vector<Answered> answered = std::exchange(answered_, {});
   for (const PlanAgreement::Answer& answer : agreement_.drain_answers()) {
     auto found = open_.extract(answer.number);
     if (found.empty()) continue;

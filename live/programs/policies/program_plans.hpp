@@ -40,6 +40,12 @@ class ProgramPlans {
   /// Proposes the change of a decision at its own step; without a step as propose_soon().
   void propose_decision(const Decision& decision, const std::string& kind, const std::string& text,
                         const TrainingRanks& ranks);
+  /// Makes the change of a decision at `step`. Call only while all ranks wait in an earlier step
+  /// for begin_rank(). settle_answers() returns the decision as accepted.
+  void set_decision(const Decision& decision, const std::string& kind, const std::string& text,
+                    std::uint64_t step) {
+    answered_.push_back({decision, agreement_.set_plan(kind, step, text), true, 0});
+  }
   /// Handles a message of a rank, as PlanAgreement::handle_message().
   bool handle_message(std::size_t rank, const Fields& fields) {
     return agreement_.handle_message(rank, fields);
@@ -67,6 +73,7 @@ class ProgramPlans {
   PlanAgreement agreement_;
   std::map<std::uint64_t, Change> open_;  ///< changes by number
   std::vector<Change> waiting_;           ///< changes without a proposal
+  std::vector<Answered> answered_;        ///< decisions of set_decision()
 };
 
 }  // namespace orrery::live

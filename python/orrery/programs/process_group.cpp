@@ -23,10 +23,11 @@ namespace py = pybind11;
 
 live::ProgramRuntime* runtime = nullptr;
 
-/// Connects this process. `build` is called on other threads and returns the inner groups: that of
-/// the operations, and that for the group's own exchanges.
+/// Connects this process. `shares_sums`: sums on the CPU take shared memory. `build` is called on
+/// other threads and returns the inner groups: that of the operations, and that for the group's own
+/// exchanges.
 void start_runtime(int descriptor, std::size_t rank, const std::string& store_path,
-                   const py::function& build) {
+                   bool shares_sums, const py::function& build) {
   using Backend = c10::intrusive_ptr<c10d::Backend>;
   auto* const kept = new py::function(build);  // outlives the interpreter's end
   const live::InnerBuilder builder =
@@ -37,7 +38,7 @@ void start_runtime(int descriptor, std::size_t rank, const std::string& store_pa
         const py::tuple made = (*kept)(backend, store, prefix, group_rank, size, timeout, address);
         return live::InnerGroups{made[0].cast<Backend>(), made[1].cast<Backend>()};
       };
-  runtime = new live::ProgramRuntime(descriptor, rank, store_path, builder);
+  runtime = new live::ProgramRuntime(descriptor, rank, store_path, shares_sums, builder);
 }
 
 /// `device_type`: of the tensors that the group carries through a loss, for example "cuda".
@@ -126,11 +127,9 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def("create_group", &create_group, free);
   m.def(
       "open_store", [] { return runtime->open_store(); }, free);
-  m.def(
-      "report_step",
-      [](std::uint64_t step, double input_s, bool ends_step) {
-        runtime->report_step(step, input_s, ends_step);
-      });
+  m.def("report_step", [](std::uint64_t step, double input_s, bool ends_step) {
+    runtime->report_step(step, input_s, ends_step);
+  });
   m.def("mark_begin", [](double begin_s) { runtime->mark_begin(begin_s); });
   m.def("end_step", &end_step, free);
   m.def(

@@ -43,6 +43,7 @@ class Profiler:
         self._tokens = 0
         self._sizes: "collections.Counter[int]" = collections.Counter()
         self._update_s = 0.0
+        self._tracer: Any = None
 
     @property
     def is_active(self) -> bool:
@@ -70,17 +71,27 @@ class Profiler:
 
     def end_update(self, optimizer: Any) -> None:
         """Records the end of an optimizer's step, and writes the profile after the last one."""
+        if self._tracer is not None:
+            self._tracer.end_step()
         if not self.is_active:
             return
         self.note_part("update", self._update_s)
         self._left -= 1
-        if self._left == 0:
-            self._write(optimizer)
+        if self._left > 0:
+            return
+        profile, folder = self._profile(optimizer), self._attachment.trace_folder
+        if not folder:
+            self._write(profile)
+            return
+        from .tracing import Tracer
 
-    def _write(self, optimizer: Any) -> None:
+        self._tracer = Tracer(folder, lambda: self._write(profile))
+
+    def _profile(self, optimizer: Any) -> "dict[str, Any]":
+        """Return the profile of the measured steps."""
         rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         module = self._attachment.module()
-        profile = {
+        return {
             "rank": rank,
             "ranks": ranks,
             "examples": self._sizes.most_common(1)[0][0] if self._sizes else 0,
@@ -88,7 +99,9 @@ class Profiler:
             "operations": [] if module is None else module.stop_logging(),
             "state": self._state(optimizer),
         }
-        path = os.path.join(self._folder, str(rank))
+
+    def _write(self, profile: "dict[str, Any]") -> None:
+        path = os.path.join(self._folder, str(profile["rank"]))
         with open(f"{path}.part", "w", encoding="utf-8") as file:
             json.dump(profile, file)
         os.replace(f"{path}.part", path)
@@ -103,10 +116,12 @@ class Profiler:
         gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         reserved = peak
+        gpu = "processor"  # kRecordedProcessor: the peak is that of the whole process
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+            gpu = "measured"
         return {
-            "gpu": "measured",
+            "gpu": gpu,
             "tokens": self._tokens,
             "parameters": {
                 "matrices": state.matrices,

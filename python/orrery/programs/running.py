@@ -85,6 +85,7 @@ class Attachment:
         self.weighs: bool = settings["weighs"]
         self.profile_folder: str = settings["profile_folder"]
         self.profile_steps: int = settings["profile_steps"]
+        self.trace_folder: str = settings["trace_folder"]
 
     def is_here(self) -> bool:
         """Return False in a process that this rank has forked, such as a loader's."""
@@ -130,7 +131,9 @@ class Attachment:
         rank = int(os.environ["RANK"])
         if self.collectives is not None:
             self.collectives.begin_rank(rank, self.replaces)
-        module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_groups)
+        module.start_runtime(
+            DESCRIPTOR, rank, self._settings["store"], self._settings["shares_sums"], build_groups
+        )
         if self.profile_folder:
             module.start_logging()
         os.register_at_fork(before=self._before_fork)

@@ -95,10 +95,17 @@ class TrainingState:
         planned: Optional[int] = None if self._steering is None else self._steering.every
         return self._every if planned is None else planned
 
-    def report_state(self) -> None:
-        """Tells the command line, which may then replace a lost rank, that this object exists."""
+    def report_state(self, own_folder: "Optional[str | os.PathLike[str]]" = None) -> None:
+        """Tells the command line, which may then replace a lost rank, that this object exists.
+
+        Parameters
+        ----------
+        own_folder : path, optional
+            Folder of snapshots that the program has named, and that outlives the run.
+        """
         if self._attachment is not None:
-            self._attachment.send_fields("state", self.kind)
+            folder = "" if own_folder is None else os.path.abspath(own_folder)
+            self._attachment.send_fields("state", self.kind, folder)
         if self._steering is not None:
             self._steering.use_steps_of(self)
 
@@ -145,6 +152,9 @@ class TrainingState:
             words = self._module.wait_for_instruction()
             if words[0] == "resume":
                 break
+            if words[0] == "save":
+                self._save()
+                continue
             _, join, path = words
             write_file(pathlib.Path(path), {**self._stored(), "states": None, "pass_states": None})
             self._module.send_fields(["given", join])
@@ -165,14 +175,16 @@ class TrainingState:
     def _save_if_due(self) -> None:
         is_ordered = self._steering is not None and self._steering.drain_save()
         is_due = self.every > 0 and self.step % self.every == 0
-        if self._folder is None or not (is_due or is_ordered):
-            return
+        if self._folder is not None and (is_due or is_ordered):
+            self._save()
+
+    def _save(self) -> None:
         begin_s = time.monotonic()
-        is_complete = self._folder.save(self.step, self._stored())
+        is_complete = self._folder is not None and self._folder.save(self.step, self._stored())
         if self._steering is not None:
             self._steering.report_save(is_complete, time.monotonic() - begin_s)
-        elif is_complete and self._attachment is not None:
-            self._attachment.send_fields("snapshot", str(self.step))
+        elif self._attachment is not None:
+            self._attachment.send_fields("snapshot" if is_complete else "unsaved", str(self.step))
 
     def _stored(self) -> "dict[str, Any]":
         return {
@@ -240,6 +252,7 @@ def begin_training(
     check_arguments(parts, every, keep)
     running = sys.modules.get("orrery_programs.running")
     attachment = None if running is None else running.attachment
+    named = folder
     if folder is None and attachment is not None:
         folder = attachment.snapshot_folder
     snapshots = None if folder is None else SnapshotFolder(folder, keep)
@@ -248,7 +261,7 @@ def begin_training(
     made = TrainingState(parts, every, snapshots, attachment)
     if attachment is None or not attachment.replaces:
         made.load_newest_snapshot()
-    made.report_state()
+    made.report_state(named)
     return made
 
 

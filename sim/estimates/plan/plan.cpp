@@ -442,11 +442,11 @@ std::uint32_t Plan::most_micro_batches() const {
   return most;
 }
 
-const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const {
+std::uint32_t Plan::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t at = of_class * stages + from;
   // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on = to == from + 1 || (stages > 2 && from + 1 == stages && to == 0);
-  return comms[goes_on ? onward.at(at) : back.at(at)];
+  return goes_on ? onward.at(at) : back.at(at);
 }
 
 const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind, Bytes bytes) const {

@@ -91,10 +91,11 @@ struct Plan {
   /// Groups of each worker (class x stage), ascending.
   std::vector<std::vector<std::uint32_t>> groups_of;
 
-  /// Returns the transfer of a class between two neighbouring stages; with chunks the last and the
-  /// first stage are neighbours too. Call only with neighbours: other stages of a plan with several
-  /// stages are not checked. Throws std::out_of_range for a plan with one stage.
-  const CommPlan& transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
+  /// Returns the index into comms of the transfer of a class between two neighbouring stages; with
+  /// chunks the last and the first stage are neighbours too. Call only with neighbours: other
+  /// stages of a plan with several stages are not checked. Throws std::out_of_range for a plan with
+  /// one stage.
+  std::uint32_t transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
   /// Returns the execution of a collective of the given kind and size in a group. Throws an
   /// internal Error if the programs of the group have no such collective.
   const GroupPlan::Way& collective(std::uint32_t group, OpCollective kind, Bytes bytes) const;

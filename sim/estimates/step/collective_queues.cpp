@@ -80,7 +80,7 @@ void CollectiveQueues::next(std::uint32_t number) {
   group.running = true;
   group.began = record_.now();
   const GroupPlan::Way& way = plan_.collective(number, due.op->collective, due.op->bytes);
-  flights_.start(plan_.comms[way.plan], way.carried, way.coding,
+  flights_.start(way.plan, way.carried, way.coding,
                  [this, number] { end_collective(number); });
 }
 

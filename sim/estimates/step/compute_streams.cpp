@@ -1,6 +1,19 @@
 #include "sim/estimates/step/compute_streams.hpp"
 
+#include <algorithm>
+
 namespace orrery::estimates {
+namespace {
+
+std::size_t most_micro_batches(const StepPrograms& programs) {
+  std::size_t most = 0;
+  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
+    most = std::max(most, programs.index(worker).backward_blocks().size());
+  }
+  return most;
+}
+
+}  // namespace
 
 ComputeStreams::ComputeStreams(const IterationRequest& request, const StepPrograms& programs,
                                const StepHardware& hardware, StepRecord& record,
@@ -10,13 +23,17 @@ ComputeStreams::ComputeStreams(const IterationRequest& request, const StepProgra
       hardware_(hardware),
       record_(record),
       listener_(listener),
-      streams_(programs.workers()) {
+      streams_(programs.workers()),
+      micro_batches_(most_micro_batches(programs)) {
   reset_streams();
 }
 
 void ComputeStreams::reset_streams() {
+  streams_.assign(programs_.workers(), {});
+  backward_left_.assign(programs_.workers() * micro_batches_, 0);
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
-    streams_[worker] = {.backward_left = programs_.index(worker).backward_blocks()};
+    const std::vector<std::uint32_t>& blocks = programs_.index(worker).backward_blocks();
+    std::copy(blocks.begin(), blocks.end(), &backward_left_[worker * micro_batches_]);
   }
 }
 
@@ -60,17 +77,29 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
 
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
-  const Op& what = programs_.op(worker, op);
-  record_.add_block(worker, what, at.began, at.ended, programs_.price(what.block),
-                    request_.state.clock);
-  if (what.phase == Phase::backward && --at.backward_left[what.micro_batch] == 0) {
-    record_.micro_batch(worker);
-  }
+  const double now = record_.now();
+  ended_.push_back({worker, op, {at.began, at.ended, now}});
+  if (ended_.size() == kBlocksAtOnce || record_.keeps_intervals()) record_blocks();
   at.busy = false;
-  at.ended = record_.now();
+  at.ended = now;
   at.last_dependency = OpKind::compute;
   listener_.on_op_end(worker, op);
   if (!listener_.is_over()) next(worker);
+}
+
+void ComputeStreams::record_blocks() {
+  for (const EndedBlock& block : ended_) record_block(block);
+  ended_.clear();
+}
+
+void ComputeStreams::record_block(const EndedBlock& block) {
+  const Op& what = programs_.op(block.worker, block.op);
+  record_.add_block(block.worker, what, block.times, programs_.price(what.block),
+                    request_.state.clock);
+  if (what.phase == Phase::backward &&
+      --backward_left_[block.worker * micro_batches_ + what.micro_batch] == 0) {
+    record_.micro_batch(block.worker);
+  }
 }
 
 }  // namespace orrery::estimates

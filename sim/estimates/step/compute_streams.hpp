@@ -25,10 +25,12 @@ class ComputeStreams {
   /// short.
   void reset_streams();
   /// Starts the worker's next block if the worker is idle and the block waits for no other
-  /// operation; otherwise, and after the last block, does nothing. At the end of the block records
-  /// the block, and its micro-batch after the last backward block; then calls on_op_end() of the
-  /// listener and, unless the step is over, next().
+  /// operation; otherwise, and after the last block, does nothing. At the end of the block keeps
+  /// the block for record_blocks(); then calls on_op_end() of the listener and, unless the step is
+  /// over, next().
   void next(std::uint32_t worker);
+  /// Records the blocks that have ended since the last call. Call at the end of the step.
+  void record_blocks();
   /// Records the kind of the last dependency of the worker's next block: after a collective or a
   /// read the idle time before that block counts as exposed, after a read also as input, if the
   /// block is a forward or backward one. The last call before the block counts; a computation again
@@ -38,21 +40,31 @@ class ComputeStreams {
   }
 
  private:
-  /// State of one worker's stream.
-  struct Stream {
-    std::size_t next = 0;  ///< index of the next block in the worker's order
-    bool busy = false;
+  /// State of one worker's stream: half a cache line.
+  struct alignas(32) Stream {
     /// Begin of the newest block and end of its kernels or of the block.
     double began = 0, ended = 0;
+    std::uint32_t next = 0;             ///< index of the next block in the worker's order
+    std::uint32_t running_members = 0;  ///< GPUs that still compute the block
     OpKind last_dependency = OpKind::compute;  ///< kind of the next block's last dependency
-    std::uint32_t running_members = 0;         ///< GPUs that still compute the block
-    std::vector<std::uint32_t> backward_left;  ///< backward blocks left, by micro-batch
+    bool busy = false;
   };
+  /// Block that has ended.
+  struct EndedBlock {
+    std::uint32_t worker, op;
+    BlockTimes times;
+  };
+  /// Most blocks that wait to be recorded. Recorded one by one, each block would wait for the
+  /// memory of its worker's record; together, these waits overlap.
+  static constexpr std::size_t kBlocksAtOnce = 512;
+
   /// Starts the kernels of a block on all simulated GPUs of the worker.
   void start(std::uint32_t worker, std::uint32_t op);
   /// Ends the kernels of one GPU; after the last one, starts the collectives inside the node.
   void member_ended(std::uint32_t worker, std::uint32_t op);
-  /// Ends the block, records it and starts the next one.
+  /// Records a block, and its micro-batch after the last backward block.
+  void record_block(const EndedBlock& block);
+  /// Ends the block and starts the next one.
   void block_ended(std::uint32_t worker, std::uint32_t op);
 
   const IterationRequest& request_;
@@ -61,6 +73,10 @@ class ComputeStreams {
   StepRecord& record_;
   OpListener& listener_;
   std::vector<Stream> streams_;  ///< stream of each worker
+  const std::size_t micro_batches_;  ///< most of a worker
+  /// Backward blocks left, by worker and micro-batch.
+  std::vector<std::uint32_t> backward_left_;
+  std::vector<EndedBlock> ended_;  ///< blocks to record, in the order of their ends
 };
 
 }  // namespace orrery::estimates

@@ -26,7 +26,7 @@ class Execution : private OpListener {
         programs_(in_.graph, in_.plan, in_.prices, in_.merges_blocks),
         hardware_(in_, programs_),
         record_(in_.engine, in_.slices),
-        flights_(in_.engine, [this](const CommPhase& phase) { fail(phase); }),
+        flights_(in_.engine, in_.plan.comms, [this](const CommPhase& phase) { fail(phase); }),
         compute_(in_, programs_, hardware_, record_, *this),
         transfers_(in_.plan, programs_, flights_, record_, *this),
         collectives_(in_.plan, programs_, flights_, record_, *this) {}
@@ -60,7 +60,7 @@ class Execution : private OpListener {
 };
 
 void Execution::begin() {
-  record_.begin(programs_.workers());
+  record_.begin(programs_.workers(), programs_.most_blocks());
   hardware_.begin();
   for (const TimedChange& next : in_.changes) {
     in_.engine.after(next.at, [this, &next] { change(next); });
@@ -84,10 +84,9 @@ void Execution::restart() {
   over_ = false;
   programs_.reset_progress();
   compute_.reset_streams();
-  transfers_.reset_transfers();
   collectives_.reset_queues();
   flights_.accept_flights();
-  record_.begin(programs_.workers());
+  record_.begin(programs_.workers(), programs_.most_blocks());
   start_ops();
 }
 
@@ -102,7 +101,7 @@ void Execution::ready(std::uint32_t worker, std::uint32_t op) {
   switch (programs_.op(worker, op).kind) {
     case OpKind::compute: compute_.next(worker); break;
     case OpKind::send: transfers_.start_send(worker, op); break;
-    case OpKind::receive: transfers_.record_receive(worker, op); break;
+    case OpKind::receive: on_op_end(worker, op); break;  // its data is here
     case OpKind::collective: collectives_.record_arrival(worker, op); break;
     case OpKind::read: read(worker, op); break;
   }
@@ -145,6 +144,7 @@ void Execution::fail(const CommPhase& phase) {
 void Execution::finish(bool cut_short) {
   over_ = true;
   flights_.end();
+  compute_.record_blocks();
   record_.end(cut_short);
   ended_ ? ended_() : in_.engine.cancel_all();
 }

@@ -21,7 +21,8 @@ ProgramIndex::ProgramIndex(const Program& program, std::uint32_t chunks)
 
 void ProgramIndex::add(std::uint32_t number) {
   const Op& op = program_->ops[number];
-  missing_.push_back(static_cast<std::uint32_t>(op.after.size()));
+  const std::uint32_t sends = op.kind == OpKind::receive ? 1 : 0;
+  missing_.push_back(static_cast<std::uint32_t>(op.after.size()) + sends);
   for (const std::uint32_t before : op.after) ++first_[before + 1];
   switch (op.kind) {
     case OpKind::compute:

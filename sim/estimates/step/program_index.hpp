@@ -24,7 +24,8 @@ class ProgramIndex {
   const Program& program() const { return *program_; }
   /// Returns the operations of the program, by number.
   const std::vector<Op>& ops() const { return program_->ops; }
-  /// Returns, by operation, the number of operations on which the operation depends directly.
+  /// Returns, by operation, the number of operations on which the operation depends directly, with
+  /// the send of another worker for a receive.
   const std::vector<std::uint32_t>& missing() const { return missing_; }
   /// Returns the operations that depend on `op`.
   std::span<const std::uint32_t> dependents(std::uint32_t op) const {

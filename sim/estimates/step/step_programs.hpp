@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -28,7 +27,7 @@ class StepPrograms {
   void reset_progress();
 
   /// Returns the number of workers.
-  std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
+  std::uint32_t workers() const { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Returns the replica class of a worker.
   std::uint32_t class_of(std::uint32_t worker) const { return worker / stages_; }
   /// Returns the stage of a worker.
@@ -38,7 +37,9 @@ class StepPrograms {
     return class_of(worker) * stages_ + stage;
   }
   /// Returns the program index of a worker.
-  const ProgramIndex& index(std::uint32_t worker) const { return *workers_[worker].index; }
+  const ProgramIndex& index(std::uint32_t worker) const {
+    return *programs_[index_of_[worker]];
+  }
   const ProgramIndex& index(std::uint32_t of_class, std::uint32_t stage) const {
     return index(of_class * stages_ + stage);
   }
@@ -49,14 +50,18 @@ class StepPrograms {
   /// Returns an operation of a worker's program.
   const Op& op(std::uint32_t worker, std::uint32_t op) const { return index(worker).ops()[op]; }
 
+  /// Returns the largest number of blocks of a worker.
+  std::size_t most_blocks() const { return most_blocks_; }
   /// Returns true if other operations must end before `op`.
   bool has_missing(std::uint32_t worker, std::uint32_t op) const {
-    return workers_[worker].missing[op] > 0;
+    return (missing_[byte_of(worker, op)] >> shift_of(op)) % kCounts > 0;
   }
   /// Removes one dependency of `op`, which must have one left (not checked). Returns true if it was
   /// the last one.
   bool satisfy_one(std::uint32_t worker, std::uint32_t op) {
-    return --workers_[worker].missing[op] == 0;
+    std::uint8_t& counts = missing_[byte_of(worker, op)];
+    counts = static_cast<std::uint8_t>(counts - (1u << shift_of(op)));
+    return (counts >> shift_of(op)) % kCounts == 0;
   }
   /// Counts one operation as ended. Returns true if it was the last one of the step. Call only if
   /// not is_done().
@@ -65,12 +70,16 @@ class StepPrograms {
   bool is_done() const { return ops_left_ == 0; }
 
  private:
-  /// Progress of one worker.
-  struct Worker {
-    const ProgramIndex* index = nullptr;
-    std::vector<std::uint32_t> missing;  ///< dependencies not yet ended, by operation
-  };
+  /// Values of a count of dependencies, of which a byte has two: an operation waits for few others
+  /// and, if it is a receive, for its send.
+  static constexpr std::uint32_t kCounts = 16;
+  static_assert(FewOps::kMost + 1 < kCounts);
 
+  std::size_t byte_of(std::uint32_t worker, std::uint32_t op) const {
+    return worker * bytes_each_ + op / 2;
+  }
+  static std::uint32_t shift_of(std::uint32_t op) { return op % 2 * 4; }
+  void add_program(const Program& program, std::uint32_t chunks);
   /// Returns the program, or the one with merged blocks.
   const Program& merged(const Program& program);
 
@@ -78,10 +87,14 @@ class StepPrograms {
   const std::vector<BlockPrice>* prices_;
   std::vector<BlockPrice> merged_prices_;  ///< prices with those of merged blocks; empty: none
   std::vector<std::unique_ptr<const Program>> merged_;
-  // Only for lookup: the order of pointers is not deterministic.
-  std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;
-  std::vector<Worker> workers_;
+  std::vector<std::unique_ptr<const ProgramIndex>> programs_;  ///< each once
+  std::vector<std::uint32_t> index_of_;  ///< index in programs_ of each worker
+  std::size_t bytes_each_ = 0;  ///< counts of a worker
+  /// Dependencies not yet ended, by byte_of() and shift_of(): a cache line has those of 128
+  /// operations.
+  std::vector<std::uint8_t> missing_;
   std::size_t ops_left_ = 0;
+  std::size_t most_blocks_ = 0;
 };
 
 /// Observer of ended operations; implemented by the execution of a step.

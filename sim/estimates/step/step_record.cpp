@@ -35,26 +35,26 @@ std::string slice_name(const Op& op) {
 
 }  // namespace
 
-void StepRecord::begin(std::uint32_t workers) {
+void StepRecord::begin(std::uint32_t workers, std::size_t blocks) {
   began_ = engine_.now();
   work_ended_ = 0;
   run_ = {};
   run_.workers.resize(workers);
   for (WorkerRun& worker : run_.workers) {
-    worker.progress.reserve(points_);
+    worker.progress.reserve(2 * blocks + 1);
     worker.progress.emplace_back(0.0, 0.0);
   }
 }
 
-void StepRecord::add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
-  if (!slices_) return;
-  run_.workers[worker].slices.push_back({track, slice_name(op), from, now()});
+void StepRecord::add_slice(std::uint32_t worker, Slice::Track track, const Op& op, double from,
+                           double until) {
+  run_.workers[worker].slices.push_back({track, slice_name(op), from, until});
 }
 
-void StepRecord::add_block(std::uint32_t worker, const Op& op, double began, double kernels_ended,
+void StepRecord::add_block(std::uint32_t worker, const Op& op, const BlockTimes& times,
                            const BlockPrice& price, double clock) {
   WorkerRun& run = run_.workers[worker];
-  const double end = now();
+  const auto [began, kernels_ended, end] = times;
   // Time after an update's kernels belongs to the host, not to a collective.
   const double kernels = is_pass(op.phase) ? kernels_ended : end;
   run.compute += kernels - began;
@@ -65,14 +65,14 @@ void StepRecord::add_block(std::uint32_t worker, const Op& op, double began, dou
   run.products += slowness * price.products.value / clock;
   run.memory += slowness * price.memory.value;
   if (is_pass(op.phase)) {
-    run.progress.emplace_back(began, run.passes);
+    if (run.progress.back().first != began) run.progress.emplace_back(began, run.passes);
     run.passes += end - began;
     run.progress.emplace_back(end, run.passes);
     run.passes_end = end;
   } else {
     run.tail += end - began;
   }
-  add_interval(worker, Slice::Track::compute, op, began);
+  if (slices_) add_slice(worker, Slice::Track::compute, op, began, end);
 }
 
 void StepRecord::end(bool cut_short) {
@@ -86,7 +86,6 @@ IterationRun StepRecord::take_run(std::uint32_t stages) {
   for (std::size_t i = 0; i < run_.workers.size(); ++i) {
     double& latest = run_.stage_passes_end[i % stages];
     latest = std::max(latest, run_.workers[i].passes_end);
-    points_ = std::max(points_, run_.workers[i].progress.size());
   }
   return std::move(run_);
 }

@@ -11,6 +11,11 @@
 
 namespace orrery::estimates {
 
+/// Begin of a block, end of its kernels and its end.
+struct BlockTimes {
+  double began = 0, kernels_ended = 0, ended = 0;
+};
+
 /// Record of a step in execution: its clock, and the times and progress of each worker. Not
 /// thread-safe.
 class StepRecord {
@@ -19,14 +24,18 @@ class StepRecord {
   /// timeline. The engine must outlive this object.
   StepRecord(const Engine& engine, bool slices) : engine_(engine), slices_(slices) {}
 
-  /// Begins a step now, for `workers` workers. Call before all other methods, and again for another
-  /// step after take_run().
-  void begin(std::uint32_t workers);
+  /// Begins a step now, for `workers` workers with at most `blocks` blocks each. Call before all
+  /// other methods, and again for another step after take_run().
+  void begin(std::uint32_t workers, std::size_t blocks);
   /// Returns the seconds since the step began.
   double now() const { return engine_.now() - began_; }
 
+  /// Returns true if intervals are kept.
+  bool keeps_intervals() const { return slices_; }
   /// Adds an interval from `from` until now to the timeline of `worker`, if intervals are kept.
-  void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from);
+  void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
+    if (slices_) add_slice(worker, track, op, from, now());
+  }
   /// Adds idle seconds in which `worker` waited for a collective, or for input if `is_input`.
   void add_exposed_time(std::uint32_t worker, double idle, bool is_input) {
     run_.workers[worker].exposed += idle;
@@ -34,10 +43,10 @@ class StepRecord {
   }
   /// Records that an operation other than a read ends now.
   void end_work() { work_ended_ = now(); }
-  /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels`, of the given
-  /// price at the compute clock `clock`; also its interval. Forward and backward blocks extend the
-  /// progress and the end of the passes; other blocks count as compute until now, and as tail.
-  void add_block(std::uint32_t worker, const Op& op, double began, double kernels,
+  /// Adds a block of the given price at the compute clock `clock`; also its interval. Forward and
+  /// backward blocks extend the progress and the end of the passes; other blocks count as compute
+  /// until their end, and as tail.
+  void add_block(std::uint32_t worker, const Op& op, const BlockTimes& times,
                  const BlockPrice& price, double clock);
   /// Counts a micro-batch whose backward pass ended.
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
@@ -55,12 +64,13 @@ class StepRecord {
   IterationRun take_run(std::uint32_t stages);
 
  private:
+  void add_slice(std::uint32_t worker, Slice::Track track, const Op& op, double from, double until);
+
   const Engine& engine_;
   const bool slices_;
   double began_ = 0;
   double work_ended_ = 0;  ///< end of the newest operation that is no read
   IterationRun run_;
-  std::size_t points_ = 0;  ///< points of the progress of a worker of the newest step
 };
 
 /// Returns the name of a phase, for example "forward".

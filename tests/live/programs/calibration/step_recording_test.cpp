@@ -45,6 +45,17 @@ TEST(StepRecording, TheSlowestRankDecidesBetweenTwoWaits) {
   EXPECT_EQ(measured.step.parameter_bytes(), 2e6);
 }
 
+TEST(StepRecording, EachRankHasItsOwnTimes) {
+  const MeasuredStep measured =
+      measure_step({testing::sample_rank(0, 12), testing::sample_rank(1, 12, 2)});
+  ASSERT_EQ(measured.ranks.size(), 2u);
+  EXPECT_NEAR(measured.ranks[0].compute_s, 15e-3, 1e-9);
+  EXPECT_NEAR(measured.ranks[0].input_s, 2e-3, 1e-9);
+  EXPECT_NEAR(measured.ranks[0].exchange_s, 11e-3, 1e-9);
+  EXPECT_NEAR(measured.ranks[1].compute_s, 22e-3, 1e-9);
+  EXPECT_NEAR(measured.ranks[1].exchange_s, 4e-3, 1e-9);
+}
+
 TEST(StepRecording, CollectivesStartBehindTheirCallAndTheUpdateWaitsForTheNewest) {
   const RecordedStep step =
       measure_step({testing::sample_rank(0, 12), testing::sample_rank(1, 12, 2)}).step;

@@ -69,6 +69,22 @@ TEST(ProgramPlans, ADecisionWithoutAStepIsProposedUntilAllAccept) {
   EXPECT_TRUE(answered[0].is_accepted);
 }
 
+TEST(ProgramPlans, BeforeTheRanksBeginADecisionNeedsNoAnswer) {
+  Program program;
+  const Decision decision{.id = 4, .what = Configure{{0}, CodecRules{}}};
+  program.plans.set_decision(decision, "codecs", "codecs int8 0 1", 8);
+  const auto answered = program.plans.settle_answers({{}, 7});
+  ASSERT_EQ(answered.size(), 1u);
+  EXPECT_EQ(answered[0].decision.id, 4u);
+  EXPECT_TRUE(answered[0].is_accepted);
+  program.plans.commit_plan(answered[0].number);
+  EXPECT_TRUE(program.plans.settle_answers({{}, 7}).empty());
+  EXPECT_TRUE(program.sent.empty());
+  program.plans.begin_rank(1, 7);
+  EXPECT_EQ(program.sent,
+            (std::vector<Message>{{1, {"plan", "8", "codecs int8 0 1"}}, {1, {"begin"}}}));
+}
+
 TEST(ProgramPlans, TheRanksAnswerADecision) {
   Program program;
   Decision decision{.id = 3, .what = Configure{{0}, Shares{{1, 3}}}, .at_step = 8};
