@@ -106,14 +106,14 @@ void add_program_options(CLI::App& command, ProgramCalibration& program) {
                6, 10000)
       .type_name("N")
       ->capture_default_str();
+  command.add_flag("--per-example", program.per_example,
+                   "a micro-batch of the scenario is one example of each batch of the program, not "
+                   "a whole pass: for forecasts of shares (predictive-rebalance)");
   command
       .add_option("--traces", program.traces,
                   "let PyTorch record an execution trace and a Kineto trace of each rank, of two "
                   "steps behind the measured ones, and import them as FOLDER/NAME.yaml")
       ->type_name("FOLDER");
-  command.add_flag("--per-example", program.per_example,
-                   "a micro-batch of the scenario is one example of each batch of the program, not "
-                   "a whole pass: for forecasts of shares (predictive-rebalance)");
 }
 
 }  // namespace

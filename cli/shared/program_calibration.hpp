@@ -14,9 +14,9 @@ struct ProgramCalibration {
   std::string out;                     ///< scenario to write (NAME.yaml), beside NAME.0.et
   std::optional<std::uint32_t> ranks;  ///< -n
   std::uint32_t steps = 20;            ///< measured steps
-  std::string traces;                  ///< folder of PyTorch's own traces; empty: none
   bool per_example = false;  ///< a micro-batch is one example of each batch, not a whole pass
-  std::vector<std::string> program;    ///< program with its arguments
+  std::string traces;        ///< folder of PyTorch's own traces; empty: none
+  std::vector<std::string> program;  ///< program with its arguments
 };
 
 /// Runs the program until all ranks have measured the steps, ends it, writes the scenario and the

@@ -31,6 +31,13 @@ std::vector<std::size_t> all_ranks(std::size_t count) {
   return ranks;
 }
 
+/// Returns kind and text of the plan of decided codes or shares.
+std::pair<std::string, std::string> plan_of(
+    const Setting& what, const std::vector<std::pair<std::size_t, bool>>& ranks) {
+  if (const auto* codes = std::get_if<CodecRules>(&what)) return {"codecs", codec_text(*codes)};
+  return {"shares", share_text(std::get<Shares>(what).per_replica, ranks)};
+}
+
 /// Returns true if a rank has loaded NCCL and no rank has a group of PyTorch, which would be
 /// attached before its NCCL.
 bool loads_bare_nccl(ProgramCollectives* collectives, const ProgramRun& run) {
@@ -333,21 +340,21 @@ void ProgramBackend::carry_out(const Decision& decision) {
 }
 
 /// Proposes decided shares, codes and tables, and finishes the decisions that the ranks have
-/// answered. Before the ranks begin, shares and codes of the next step need no answer. Ranks
-/// without PyTorch give no answers: they read a table before their first call.
+/// answered. Before the ranks begin, those of the next step need no answer. Ranks without PyTorch
+/// give none: they read a table before their first call.
 void ProgramBackend::settle_plans() {
   const TrainingRanks ranks = training_ranks();
   for (const Decision& decision : gate_.drain_unagreed()) {
     const Setting& what = std::get<Configure>(decision.what).what;
-    if (const auto* table = std::get_if<CollectiveTable>(&what)) {
-      settle_table(decision, *table, ranks);
+    if (features_.is_bare) {
+      gate_.apply_agreed(decision, clock_.now());
       continue;
     }
-    const auto* codes = std::get_if<CodecRules>(&what);
-    const std::string kind = codes != nullptr ? "codecs" : "shares";
-    const std::string text = codes != nullptr
-                                 ? codec_text(*codes)
-                                 : share_text(std::get<Shares>(what).per_replica, job_.ranks());
+    const auto* table = std::get_if<CollectiveTable>(&what);
+    const auto [kind, text] =
+        table != nullptr
+            ? std::pair<std::string, std::string>("table", options_.collectives->write_plan(*table))
+            : plan_of(what, job_.ranks());
     const Step next = job_.job().step + 1;
     if (stage_ == Stage::starting && decision.at_step <= next) {
       plans_.set_decision(decision, kind, text, next);
@@ -368,12 +375,6 @@ void ProgramBackend::settle_plans() {
     agreed_ = 0;
     plans_.withdraw_plan(answered.number);  // no effect on one that is committed
   }
-}
-
-void ProgramBackend::settle_table(const Decision& decision, const CollectiveTable& table,
-                                  const TrainingRanks& ranks) {
-  if (features_.is_bare) return gate_.apply_agreed(decision, clock_.now());
-  plans_.propose_decision(decision, "table", options_.collectives->write_plan(table), ranks);
 }
 
 /// Brings the shares of the ranks to those of the job, after a change of its ranks.

@@ -124,8 +124,6 @@ class ProgramBackend : public Backend, private Carrier {
   void begin_ranks();
   void change_members(const std::vector<std::size_t>& lost, const std::vector<std::size_t>& joined);
   void settle_plans();
-  void settle_table(const Decision& decision, const CollectiveTable& table,
-                    const TrainingRanks& ranks);
   void align_shares();
   void carry_assignment(const Assign& assign);
   void end_attempt();
