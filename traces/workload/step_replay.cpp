@@ -216,7 +216,7 @@ void StepGraph::Replay::add_idle_exchange() {
   }
 }
 
-/// Adds the exchange of a stage without micro-batches. Buckets begin anew in each pass.
+/// Does as add_idle_exchange(), with buckets that begin anew in each pass.
 void StepGraph::Replay::add_idle_stage_exchange() {
   for (const RecordedPass& each : recorded_passes(step_, stage_)) {
     const Pass& pass = each.pass;
