@@ -301,7 +301,8 @@ int rehearse(RehearseOptions options) {
   if (!options.scenario.empty() && options.trace.empty()) {
     options.trace = folder.emplace("orrery-rehearse").path_of("step");
   }
-  if (!options.trace.empty()) fs::remove(options.trace + ".0.et");  // of an earlier rehearsal
+  // A file of an earlier rehearsal would pass for that of this one.
+  if (!options.trace.empty()) fs::remove(options.trace + ".0.et");
   const Cluster cluster = cluster_of(options);
   const std::optional<SoftwareStack> stack = software_of(options);
   const fs::path programs = programs_folder();

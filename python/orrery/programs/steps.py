@@ -87,7 +87,7 @@ def _nodes_of_stage(step: Step) -> "tuple[list[Node], int]":
     passes = [row for row in step.rows if isinstance(row, Pass)]
     phase, place, part = "forward", passes[0], 1
     sends = _sends_of(step)
-    awaited: "dict[int, list[Transfer]]" = {}  # by stream
+    awaited: "dict[int, list[Transfer]]" = {}  # messages that each stream awaits
     for row in step.rows:
         if isinstance(row, Pass):
             place, part = row, part + (row is not passes[0])
