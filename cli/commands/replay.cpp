@@ -110,9 +110,22 @@ std::vector<UnderPolicy> simulate_under(const ReplayLogOptions& options,
   return out;
 }
 
+/// Returns whole milliseconds, as the tables have them.
+Nanos to_table(Nanos at) {
+  constexpr Nanos kMillisecond = kNanosPerSecond / 1000;
+  return (at + kMillisecond / 2) / kMillisecond * kMillisecond;
+}
+
 /// Returns an instant in seconds for a table; empty for kNever.
 std::string seconds_field(Nanos at) {
-  return at == kNever ? std::string() : fmt::format("{:.3f}", to_seconds(at));
+  return at == kNever ? std::string() : fmt::format("{:.3f}", to_seconds(to_table(at)));
+}
+
+/// Returns the time with GPUs. Of a job that ran once it is the difference of the instants in the
+/// table, so that jobs which end together there also do if the table is simulated.
+Nanos served_in_table(const sim::JobInQueue& job) {
+  if (job.starts.size() != 1 || job.end == kNever) return job.served;
+  return to_table(job.end) - to_table(job.starts.front());
 }
 
 void write_course(const std::string& name, const sim::QueueCourse& course, std::string& text) {
@@ -122,7 +135,7 @@ void write_course(const std::string& name, const sim::QueueCourse& course, std::
                    csv_field(job.spec.user), seconds_field(job.spec.estimate),
                    seconds_field(job.spec.submit), seconds_field(job.arrived),
                    job.starts.empty() ? "" : seconds_field(job.starts.front()),
-                   seconds_field(job.end), seconds_field(job.served), job.starts.size());
+                   seconds_field(job.end), seconds_field(served_in_table(job)), job.starts.size());
   }
 }
 
