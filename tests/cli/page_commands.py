@@ -76,6 +76,7 @@ TOOLS = {
     "python/site/notebook_pages.py": "minutes",
     "python/site/check.py": "network",
     "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
+    "tests/python/rehearse_roles_test.py": "tests/python/rehearse_roles_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     **{f"tests/chaos/slurm_{part}.py": "cluster" for part in (
         "kills", "keeper", "controller", "policies", "queue", "rights", "twin")},

@@ -64,8 +64,8 @@ def test_a_run_is_found_by_its_name_and_without_a_log_it_is_refused(tmp_path):
 
 
 def test_the_score_its_tables_and_the_alternatives(log, tmp_path):
-    score = json.loads(twin(log, "--every", 4, "--policy", "static", "--json", "--out", tmp_path))
-    assert score["forecasts"] >= 4
+    score = json.loads(twin(log, "--every", 2, "--policy", "static", "--json", "--out", tmp_path))
+    assert score["forecasts"] >= 8  # a median of fewer can be that of a fault
     assert score["next_step_error_p50"] < 0.25
     assert [row["policy"] for row in score["newest"]["policies"]] == ["recover", "static"]
     assert score["newest"]["policies"][0]["node_losses_survived"] == 1
