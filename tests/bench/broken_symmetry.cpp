@@ -90,12 +90,8 @@ void run(const Row& row) {
               static_cast<unsigned long long>(step->run.events), step->run.duration);
 }
 
-/// Text that the names of the rows to run contain; empty: all rows.
-std::string chosen;
-
-/// Returns the CPU seconds of a row and prints its line. A row that is not chosen costs 0.
+/// Returns the CPU seconds of a row and prints its line.
 double in_child(const Row& row) {
-  if (row.name.find(chosen) == std::string::npos) return 0;
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
@@ -139,9 +135,8 @@ int all_different(const char* name, const Described& job,
 }  // namespace
 }  // namespace orrery
 
-int main(int count, char** arguments) {
+int main() {
   using namespace orrery;
-  if (count > 1) chosen = arguments[1];
   PredictiveRebalanceParameters::descriptor();  // links the policies' parameters in
   std::printf("%-36s %8s %9s %10s %9s %8s\n", "one step of 4,096 GPUs", "classes", "ops", "step s",
               "CPU s", "MiB");

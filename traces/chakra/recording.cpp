@@ -59,7 +59,7 @@ std::string_view step_text(const ChakraFile& file) {
   return {};
 }
 
-/// Returns what is wrong with an operation of a stage; "" if nothing.
+/// Returns the fault of an operation of a stage; empty without a fault.
 std::string problem_of(const RecordedStep& step, std::uint32_t stage, int number) {
   const RecordedOp& op = ops_of(step, stage)[number];
   if (op.kernels_size() != op.counts_size()) return "has kernels without a count";

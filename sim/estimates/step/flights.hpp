@@ -17,7 +17,7 @@ namespace orrery::estimates {
 /// after the other; the flows of a phase run at once, and the phase's latency follows them. Not
 /// thread-safe.
 ///
-/// Copies what it needs of the plan into one table: a step whose ranks all differ goes through
+/// Copies the flows and links of the plan into tables: a step whose ranks all differ goes through
 /// hundreds of thousands of communications, and each access to the plan itself misses the caches
 /// several times.
 class Flights {
