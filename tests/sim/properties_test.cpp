@@ -26,7 +26,10 @@ class LentEngine : public estimates::Engine {
   double now() const override { return one().now(); }
   std::uint32_t hosts() const override { return kHosts; }
   std::uint32_t links() const override { return kLinks; }
-  void after(double delay, std::function<void()> what) override { one().after(delay, what); }
+  void start_timer(double delay, std::function<void()> what,
+                   const estimates::MemoryHint& hint) override {
+    one().start_timer(delay, std::move(what), hint);
+  }
   Handle start_computation(std::uint32_t host, double work, Done done) override {
     return one().start_computation(host, work, std::move(done));
   }

@@ -4,12 +4,21 @@
 // a closed-form one, where each flow proceeds as if alone (sim/estimates/engine/free_engine.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace orrery::estimates {
+
+/// Memory that a callback accesses first. A hint: an engine with more pending events than the
+/// caches hold loads the memory while the event before is being processed. Engines never read
+/// through the addresses, which may be out of date.
+struct MemoryHint {
+  std::array<const void*, 4> addresses{};  ///< null: none
+};
 
 /// Discrete-event engine with hosts and links, numbered from 0; every number passed must be below
 /// hosts() or links() (not checked). Activities start inside run(), from callbacks, the first one
@@ -40,7 +49,9 @@ class Engine {
 
   /// Calls the callback once, `delay` seconds from now, never within this call; `delay` >= 0. May
   /// be called outside of run(), whose next call then waits for the delay.
-  virtual void after(double delay, std::function<void()> what) = 0;
+  void after(double delay, std::function<void()> what) { start_timer(delay, std::move(what), {}); }
+  /// Starts a timer as after() does, for a callback that accesses the memory of `hint`.
+  virtual void start_timer(double delay, std::function<void()> what, const MemoryHint& hint) = 0;
   /// Starts a computation of `work` seconds at speed 1 (0 if negative) and returns the number of
   /// the activity. A host executes one computation at a time: call only while `host` has none; the
   /// SimGrid engine throws an internal Error otherwise, the closed-form engine does not check.

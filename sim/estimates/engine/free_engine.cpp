@@ -26,7 +26,7 @@ void FreeEngine::schedule(std::uint32_t place, bool ok) {
   calendar_.add_entry(at, {place, ++activity.turn, false, ok});
 }
 
-void FreeEngine::after(double delay, std::function<void()> what) {
+void FreeEngine::start_timer(double delay, std::function<void()> what, const MemoryHint&) {
   if (free_timers_.empty()) {
     free_timers_.push_back(static_cast<std::uint32_t>(timers_.size()));
     timers_.emplace_back();
@@ -79,8 +79,8 @@ void FreeEngine::change_pace(std::uint32_t place) {
     activity.left = std::max(0.0, activity.left - (now_ - activity.since) / activity.each);
   }
   activity.since = now_;
-  activity.each = activity.host == kNoHost ? seconds_per_byte(activity.links)
-                                           : 1 / speeds_[activity.host];
+  activity.each =
+      activity.host == kNoHost ? seconds_per_byte(activity.links) : 1 / speeds_[activity.host];
   // A flow over a link that has just failed fails, also at another pace.
   schedule(place, are_up(activity.links));
 }

@@ -33,7 +33,7 @@ class FreeEngine : public Engine {
   double now() const override { return now_; }
   std::uint32_t hosts() const override { return static_cast<std::uint32_t>(speeds_.size()); }
   std::uint32_t links() const override { return static_cast<std::uint32_t>(up_.size()); }
-  void after(double delay, std::function<void()> what) override;
+  void start_timer(double delay, std::function<void()> what, const MemoryHint& hint) override;
   Handle start_computation(std::uint32_t host, double work, Done done) override;
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
   void set_speed(std::uint32_t host, double speed) override;

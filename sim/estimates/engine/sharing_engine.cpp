@@ -34,6 +34,10 @@ struct SharingEngine::State : LinkShares::Listener {
     std::uint64_t number;
     std::uint32_t place, turn;
   };
+  struct Host {
+    double speed = 1;
+    std::uint32_t busy = kNobody;  ///< place of its current activity
+  };
   struct Link {
     double bandwidth = 0;  ///< units per second
     std::uint32_t up : 1 = 1;
@@ -42,16 +46,15 @@ struct SharingEngine::State : LinkShares::Listener {
   };
 
   const std::unique_ptr<LinkShares> shares;
-  std::vector<double> speeds;       ///< speed of each host
-  std::vector<std::uint32_t> busy;  ///< place of the current activity of each host
+  std::vector<Host> hosts;
   std::vector<Link> links;
   std::vector<double> told;  ///< bandwidth of each link as the model of sharing has it
 
   Activities activities;
   SlotCalendar<std::function<void()>> timers;
   EventHeap<End> ends;
-  std::vector<Ended> ready;            ///< activities that ended at this instant
-  std::vector<Ended> batch;            ///< being told
+  std::vector<Ended> ready;  ///< activities that ended at this instant
+  std::vector<Ended> batch;  ///< being told
   std::uint64_t events = 0, shared_flows = 0;
 
   State(std::uint32_t host_count, std::uint32_t link_count, std::unique_ptr<LinkShares> model);
@@ -74,10 +77,7 @@ struct SharingEngine::State : LinkShares::Listener {
 
 SharingEngine::State::State(std::uint32_t host_count, std::uint32_t link_count,
                             std::unique_ptr<LinkShares> model)
-    : shares(std::move(model)), speeds(host_count, 1),
-      busy(host_count, kNobody),
-      links(link_count),
-      told(link_count) {
+    : shares(std::move(model)), hosts(host_count), links(link_count), told(link_count) {
   shares->set_listener(*this);
 }
 
@@ -208,7 +208,7 @@ bool SharingEngine::State::tell() {
     ++events;
     bool ok = true;
     if (activity.host != kNobody) {
-      busy[activity.host] = kNobody;
+      hosts[activity.host].busy = kNobody;
     } else {
       ok = !activities.flow(place).failed;
       leave(place);
@@ -231,7 +231,7 @@ SharingEngine::~SharingEngine() = default;
 
 double SharingEngine::now() const { return state_->shares->now(); }
 std::uint32_t SharingEngine::hosts() const {
-  return static_cast<std::uint32_t>(state_->busy.size());
+  return static_cast<std::uint32_t>(state_->hosts.size());
 }
 std::uint32_t SharingEngine::links() const {
   return static_cast<std::uint32_t>(state_->links.size());
@@ -239,20 +239,21 @@ std::uint32_t SharingEngine::links() const {
 std::uint64_t SharingEngine::events() const { return state_->events; }
 std::uint64_t SharingEngine::shared_flows() const { return state_->shared_flows; }
 
-void SharingEngine::after(double delay, std::function<void()> what) {
+void SharingEngine::start_timer(double delay, std::function<void()> what, const MemoryHint& hint) {
   const double at = now() + delay;
-  state_->timers.add_entry(at, std::move(what));
+  state_->timers.add_entry(at, std::move(what), hint);
   state_->shares->stop_at(at);
 }
 
 Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work, Done done) {
   State& state = *state_;
-  ensure(state.busy[host] == kNobody, "a host computes one thing at a time");
+  State::Host& on = state.hosts[host];
+  ensure(on.busy == kNobody, "a host computes one thing at a time");
   const std::uint32_t place = state.activities.add_activity(std::move(done), now());
   Activities::Activity& activity = state.activities[place];
   activity.host = host;
-  activity.left = std::max(work, 0.0) * Activities::kUnitsOfWork / state.speeds[host];
-  state.busy[host] = place;
+  activity.left = std::max(work, 0.0) * Activities::kUnitsOfWork / on.speed;
+  on.busy = place;
   state.schedule(place);
   return activity.number;
 }
@@ -286,8 +287,8 @@ Engine::Handle SharingEngine::flow(std::span<const std::uint32_t> links, double 
 /// Units of work are those of the present speed.
 void SharingEngine::set_speed(std::uint32_t host, double speed) {
   State& state = *state_;
-  const std::uint32_t busy = state.busy[host];
-  const double before = std::exchange(state.speeds[host], speed);
+  const std::uint32_t busy = state.hosts[host].busy;
+  const double before = std::exchange(state.hosts[host].speed, speed);
   if (before == speed || busy == kNobody) return;
   Activities::Activity& activity = state.activities[busy];
   const double left = state.activities.left_of(busy, now());
@@ -335,7 +336,7 @@ void SharingEngine::cancel_all() {
   for (std::uint32_t place = 0; place < state.activities.size(); ++place) {
     state.give_up(place);
     const std::uint32_t host = state.activities[place].host;
-    if (host != kNobody) state.busy[host] = kNobody;
+    if (host != kNobody) state.hosts[host].busy = kNobody;
   }
   state.activities.clear();
   for (State::Link& link : state.links) {

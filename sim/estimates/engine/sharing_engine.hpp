@@ -31,7 +31,7 @@ class SharingEngine : public Engine {
   double now() const override;
   std::uint32_t hosts() const override;
   std::uint32_t links() const override;
-  void after(double delay, std::function<void()> what) override;
+  void start_timer(double delay, std::function<void()> what, const MemoryHint& hint) override;
   Handle start_computation(std::uint32_t host, double work, Done done) override;
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
   void set_speed(std::uint32_t host, double speed) override;

@@ -12,13 +12,8 @@ ComputeStreams::ComputeStreams(const IterationRequest& request, const StepProgra
       hardware_(hardware),
       record_(record),
       listener_(listener),
-      streams_(programs.workers()) {
-  std::size_t blocks = 0;
-  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
-    blocks += programs.index(worker).compute_order().size();
-  }
-  log_.reserve_blocks(blocks);
-}
+      streams_(programs.workers()),
+      log_(programs.workers(), programs.most_blocks()) {}
 
 void ComputeStreams::reset_streams() { streams_.assign(programs_.workers(), {}); }
 
@@ -42,7 +37,7 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
   if (is_held_up && is_pass(what.phase)) {
     record_.add_exposed_time(worker, at.began - at.ended, waits_for_data);
   }
-  at.running_members = hardware_.host_count(worker);
+  at.running_members = static_cast<std::uint16_t>(hardware_.host_count(worker));
   const BlockPrice& price = programs_.price(what.block);
   for (std::uint32_t i = 0; i < hardware_.host_count(worker); ++i) {
     request_.engine.start_computation(hardware_.first_host(worker) + i,
@@ -53,10 +48,11 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
 
 void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
   if (hardware_.host_count(worker) > 1 && --streams_[worker].running_members > 0) return;
-  log_.add_kernels(worker, record_.now());
+  streams_[worker].kernels_ended = record_.now();
   const double tensor = programs_.price(programs_.op(worker, op).block).tensor.value;
   if (tensor == 0) return block_ended(worker, op);
-  request_.engine.after(tensor, [this, worker, op] { block_ended(worker, op); });
+  request_.engine.start_timer(
+      tensor, [this, worker, op] { block_ended(worker, op); }, listener_.memory_of_end(worker, op));
 }
 
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
@@ -64,7 +60,7 @@ void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   at.busy = false;
   at.ended = record_.now();
   at.last_dependency = OpKind::compute;
-  log_.add_block(worker, op, at.began, at.ended);
+  log_.set_block(worker, at.next - 1, {at.began, at.kernels_ended, at.ended});
   if (record_.keeps_intervals()) {
     record_.add_interval(worker, Slice::Track::compute, programs_.op(worker, op), at.began);
   }
@@ -73,18 +69,21 @@ void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
 }
 
 void ComputeStreams::record_blocks() {
-  std::uint32_t counted = ~0u;
-  std::vector<std::uint32_t> backward_left;  // blocks of worker `counted`, by micro-batch
-  log_.drain_blocks(programs_.workers(), [&](std::uint32_t worker, std::uint32_t op,
-                                             const BlockTimes& times) {
-    if (worker != counted) backward_left = programs_.index(worker).backward_blocks();
-    counted = worker;
-    const Op& what = programs_.op(worker, op);
-    record_.add_block(worker, what, times, programs_.price(what.block), request_.state.clock);
-    if (what.phase == Phase::backward && --backward_left[what.micro_batch] == 0) {
-      record_.micro_batch(worker);
+  std::vector<std::uint32_t> backward_left;  // blocks of the worker by micro-batch
+  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
+    const ProgramIndex& index = programs_.index(worker);
+    const Stream& at = streams_[worker];
+    const std::uint32_t ended = at.busy ? at.next - 1 : at.next;
+    backward_left = index.backward_blocks();
+    for (std::uint32_t i = 0; i < ended; ++i) {
+      const Op& what = index.ops()[index.compute_order()[i]];
+      record_.add_block(worker, what, log_.times_of(worker, i), programs_.price(what.block),
+                        request_.state.clock);
+      if (what.phase == Phase::backward && --backward_left[what.micro_batch] == 0) {
+        record_.micro_batch(worker);
+      }
     }
-  });
+  }
 }
 
 }  // namespace orrery::estimates

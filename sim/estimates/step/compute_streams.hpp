@@ -33,6 +33,8 @@ class ComputeStreams {
   /// Records the blocks that have ended in the step, and the micro-batches whose last backward
   /// block has. Call at the end of the step.
   void record_blocks();
+  /// Returns the memory of a worker's stream.
+  const void* memory_of(std::uint32_t worker) const { return &streams_[worker]; }
   /// Records the kind of the last dependency of the worker's next block: after a collective or a
   /// read the idle time before that block counts as exposed, after a read also as input, if the
   /// block is a forward or backward one. The last call before the block counts; a computation again
@@ -44,9 +46,11 @@ class ComputeStreams {
  private:
   /// State of one worker's stream: half a cache line.
   struct alignas(32) Stream {
-    double began = 0, ended = 0;        ///< begin of the newest block, end of the newest ended one
-    std::uint32_t next = 0;             ///< index of the next block in the worker's order
-    std::uint32_t running_members = 0;  ///< hosts that still compute the block, of several
+    double began = 0;                          ///< begin of the newest block
+    double kernels_ended = 0;                  ///< end of the newest kernels
+    double ended = 0;                          ///< end of the newest ended block
+    std::uint32_t next = 0;                    ///< index of the next block in the worker's order
+    std::uint16_t running_members = 0;         ///< hosts that still compute the block, of several
     OpKind last_dependency = OpKind::compute;  ///< kind of the next block's last dependency
     bool busy = false;
   };

@@ -39,6 +39,7 @@ class Execution : private OpListener {
 
  private:
   void on_op_end(std::uint32_t worker, std::uint32_t op) override;
+  MemoryHint memory_of_end(std::uint32_t worker, std::uint32_t op) const override;
   bool is_over() const override { return over_; }
   void ready(std::uint32_t worker, std::uint32_t op);
   void read(std::uint32_t worker, std::uint32_t op);
@@ -121,6 +122,13 @@ void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
     ready(worker, dependent);
     if (over_) return;
   }
+}
+
+/// After a block a transfer to a neighbour may follow.
+MemoryHint Execution::memory_of_end(std::uint32_t worker, std::uint32_t op) const {
+  const Op& what = programs_.op(worker, op);
+  return {{compute_.memory_of(worker), programs_.memory_of(worker, op),
+           what.kind == OpKind::compute ? transfers_.memory_of(worker, what.phase) : nullptr}};
 }
 
 /// The reader works in parallel with everything else.

@@ -33,8 +33,8 @@ class EngineView : public Engine {
   double now() const override { return engine_.now(); }
   std::uint32_t hosts() const override { return engine_.hosts() - first_host_; }
   std::uint32_t links() const override { return static_cast<std::uint32_t>(links_.size()); }
-  void after(double delay, std::function<void()> what) override {
-    engine_.after(delay, std::move(what));
+  void start_timer(double delay, std::function<void()> what, const MemoryHint& hint) override {
+    engine_.start_timer(delay, std::move(what), hint);
   }
   Handle start_computation(std::uint32_t host, double work, Done done) override {
     return engine_.start_computation(first_host_ + host, work, std::move(done));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/step/flights.hpp"
@@ -15,16 +16,22 @@ namespace orrery::estimates {
 class StageTransfers {
  public:
   /// All arguments must outlive this object.
-  StageTransfers(const Plan& plan, StepPrograms& programs, Flights& flights,
-                 StepRecord& record, OpListener& listener);
+  StageTransfers(const Plan& plan, StepPrograms& programs, Flights& flights, StepRecord& record,
+                 OpListener& listener);
 
   /// Starts the transfer of a send. At its end, which may be within this call, calls on_op_end() of
   /// the listener for the send, and, unless the step is over then, for the matching receive if its
   /// worker waits; throws an internal Error without such a receive. Adds the interval to the
   /// record. Call once per operation.
   void start_send(std::uint32_t worker, std::uint32_t op);
+  /// Returns the memory of the transfer that follows a block of a worker; null without transfers.
+  const void* memory_of(std::uint32_t worker, Phase phase) const;
 
  private:
+  /// Worker and operation.
+  using WorkerOp = std::pair<std::uint32_t, std::uint32_t>;
+  /// Returns the receive of a send.
+  WorkerOp receive_of(std::uint32_t worker, std::uint32_t op) const;
   /// Ends a send, and the matching receive if its worker waits.
   void end_send(std::uint32_t worker, std::uint32_t op);
 

@@ -54,7 +54,7 @@ std::vector<std::size_t> slowest_at_times(const std::vector<Factors>& ranks) {
 }  // namespace
 
 StepHardware::StepHardware(const IterationRequest& request, const StepPrograms& programs)
-    : request_(request), programs_(programs), state_(request.state) {
+    : request_(request), programs_(programs) {
   const Plan& plan = request.plan;
   assign_hosts();
   ensure(ranks_.size() <= request.engine.hosts(), "the engine has a host for every simulated GPU");
@@ -102,7 +102,7 @@ void StepHardware::assign_hosts() {
     } else {
       std::vector<Factors> factors;
       for (const RankId rank : ranks) {
-        const Factors same(request_.changes.size() + 1, state_.slow_of(rank));
+        const Factors same(request_.changes.size() + 1, request_.state.slow_of(rank));
         factors.push_back(changes(rank) ? changing[rank.value] : same);
       }
       for (const std::size_t i : slowest_at_times(factors)) ranks_.push_back(ranks[i]);
@@ -114,8 +114,8 @@ void StepHardware::assign_hosts() {
 double StepHardware::slow_of(std::uint32_t worker, std::uint32_t host) const {
   const bool apart =
       host_count(worker) > 1 && request_.graph.communicator_size(Communicator::expert) == 1;
-  return apart ? state_.slow_of(ranks_[host])
-               : slowest_beside(request_.graph, state_, ranks_[host]);
+  return apart ? state().slow_of(ranks_[host])
+               : slowest_beside(request_.graph, state(), ranks_[host]);
 }
 
 void StepHardware::set_speeds() {
@@ -128,7 +128,9 @@ void StepHardware::set_speeds() {
 }
 
 void StepHardware::apply_change(const TimedChange& change) {
-  for (const auto& [rank, factor] : change.slow) state_.slow[rank.value] = factor;
+  if (!changed_) changed_ = request_.state;
+  for (const auto& [rank, factor] : change.slow) changed_->slow[rank.value] = factor;
+  for (const LinkId link : change.down) changed_->down.insert(link.value);
   set_speeds();
   for (const auto& [link, rate] : change.bandwidth) {
     const auto slot = request_.plan.pinned.find(link.value);
@@ -139,7 +141,6 @@ void StepHardware::apply_change(const TimedChange& change) {
 
 /// A link without a slot carries no flow of the plan.
 void StepHardware::take_down(LinkId link) {
-  state_.down.insert(link.value);
   const auto slot = request_.plan.pinned.find(link.value);
   if (slot != request_.plan.pinned.end()) request_.engine.set_link_up(slot->second, false);
 }
@@ -149,7 +150,7 @@ std::optional<LinkId> StepHardware::broken_link(const CommPhase& phase) const {
   for (const WideFlow& part : phase.parts) {
     for (const std::uint32_t slot : part.links) {
       const LinkId link = request_.plan.slots[slot].link;
-      if (state_.down.contains(link.value)) broken = link;
+      if (state().down.contains(link.value)) broken = link;
     }
   }
   return broken;

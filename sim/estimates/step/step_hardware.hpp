@@ -23,8 +23,8 @@ namespace orrery::estimates {
 /// ends on the second GPU, at factor 2 from its beginning.
 class StepHardware {
  public:
-  /// Copies the state of the request. Throws bad_input if the plan needs more links than the engine
-  /// has, an internal Error if it needs more hosts. Both arguments must outlive this object.
+  /// Begins with the state of the request. Throws bad_input if the plan needs more links than the
+  /// engine has, an internal Error if it needs more hosts. Both arguments must outlive this object.
   StepHardware(const IterationRequest& request, const StepPrograms& programs);
 
   /// Sets the speeds of all workers and the rates of all slots to the state at the beginning of the
@@ -47,6 +47,8 @@ class StepHardware {
   std::optional<LinkId> broken_link(const CommPhase& phase) const;
 
  private:
+  /// Returns the present state.
+  const HardwareState& state() const { return changed_ ? *changed_ : request_.state; }
   /// Returns the ranks of a worker, of the first replica of its class.
   std::vector<RankId> ranks_of(std::uint32_t worker) const;
   /// Fills `ranks_` and `first_hosts_`.
@@ -60,7 +62,7 @@ class StepHardware {
 
   const IterationRequest& request_;
   const StepPrograms& programs_;
-  HardwareState state_;
+  std::optional<HardwareState> changed_;    ///< state after the changes during the step
   std::vector<RankId> ranks_;               ///< rank of each host
   std::vector<std::uint32_t> first_hosts_;  ///< first host of each worker, and the number of hosts
 };

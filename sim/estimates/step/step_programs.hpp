@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "sim/estimates/step/program_index.hpp"
@@ -37,9 +38,7 @@ class StepPrograms {
     return class_of(worker) * stages_ + stage;
   }
   /// Returns the program index of a worker.
-  const ProgramIndex& index(std::uint32_t worker) const {
-    return *programs_[index_of_[worker]];
-  }
+  const ProgramIndex& index(std::uint32_t worker) const { return *programs_[index_of_[worker]]; }
   const ProgramIndex& index(std::uint32_t of_class, std::uint32_t stage) const {
     return index(of_class * stages_ + stage);
   }
@@ -62,6 +61,10 @@ class StepPrograms {
     std::uint8_t& counts = missing_[byte_of(worker, op)];
     counts = static_cast<std::uint8_t>(counts - (1u << shift_of(op)));
     return (counts >> shift_of(op)) % kCounts == 0;
+  }
+  /// Returns the memory of the dependencies of an operation.
+  const void* memory_of(std::uint32_t worker, std::uint32_t op) const {
+    return &missing_[byte_of(worker, op)];
   }
   /// Counts one operation as ended. Returns true if it was the last one of the step. Call only if
   /// not is_done().
@@ -89,7 +92,7 @@ class StepPrograms {
   std::vector<std::unique_ptr<const Program>> merged_;
   std::vector<std::unique_ptr<const ProgramIndex>> programs_;  ///< each once
   std::vector<std::uint32_t> index_of_;  ///< index in programs_ of each worker
-  std::size_t bytes_each_ = 0;  ///< counts of a worker
+  std::size_t bytes_each_ = 0;           ///< counts of a worker
   /// Dependencies not yet ended, by byte_of() and shift_of(): a cache line has those of 128
   /// operations.
   std::vector<std::uint8_t> missing_;
@@ -103,6 +106,9 @@ class OpListener {
   virtual ~OpListener() = default;
   /// Handles the end of an operation of a worker.
   virtual void on_op_end(std::uint32_t worker, std::uint32_t op) = 0;
+  /// Returns the memory that on_op_end() accesses first for an operation of a worker; the last
+  /// address is null.
+  virtual MemoryHint memory_of_end(std::uint32_t worker, std::uint32_t op) const = 0;
   /// Returns true if the step has ended and no further operation may start.
   virtual bool is_over() const = 0;
 };

@@ -24,7 +24,8 @@ TEST(Calendar, ItemsLeaveByTimeAndThoseOfOneTimeInTheirOrder) {
     if (expected.empty() || random.below(10) < (round < 10000 ? 6u : 4u)) {
       const auto at = static_cast<double>(random.below(50));
       calendar.add_entry(at, next);
-      slots.add_entry(at, {next});
+      const MemoryHint hint{{&next, nullptr, &expected}};  // has no effect that a test can see
+      slots.add_entry(at, {next}, hint);
       const auto later = std::upper_bound(
           expected.begin(), expected.end(), at,
           [](double time, const auto& entry) { return time < entry.first; });

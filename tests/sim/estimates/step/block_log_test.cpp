@@ -2,39 +2,28 @@
 #include "sim/estimates/step/block_log.hpp"
 
 #include <cstdint>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 namespace orrery::estimates {
 namespace {
 
-struct Seen {
-  std::uint32_t worker, op;
-  double began, kernels_ended, ended;
-  friend bool operator==(const Seen&, const Seen&) = default;
-};
-
-std::vector<Seen> drain(BlockLog& log, std::uint32_t workers) {
-  std::vector<Seen> seen;
-  log.drain_blocks(workers, [&](std::uint32_t worker, std::uint32_t op, const BlockTimes& times) {
-    seen.push_back({worker, op, times.began, times.kernels_ended, times.ended});
-  });
-  return seen;
-}
-
-TEST(BlockLog, HandsOutTheBlocksOfEachWorkerInTheirOrderWithTheirKernels) {
-  BlockLog log;
-  log.add_kernels(2, 1);
-  log.add_kernels(0, 2);
-  log.add_block(0, 7, 0, 3);
-  log.add_kernels(0, 4);
-  log.add_block(2, 5, 0.5, 5);
-  log.add_block(0, 9, 3, 6);
-  log.add_kernels(2, 7);  // the step ends before the block
-  const std::vector<Seen> expected{{0, 7, 0, 2, 3}, {0, 9, 3, 4, 6}, {2, 5, 0.5, 1, 5}};
-  EXPECT_EQ(drain(log, 4), expected);
-  EXPECT_TRUE(drain(log, 4).empty());
+TEST(BlockLog, EachBlockHasAPlaceOfItsOwn) {
+  constexpr std::uint32_t kWorkers = 3, kBlocks = 4;
+  BlockLog log(kWorkers, kBlocks);
+  const auto times = [](std::uint32_t worker, std::uint32_t index) {
+    return BlockTimes{10.0 * worker + index, 100.0 + worker, 200.0 + index};
+  };
+  for (std::uint32_t worker = kWorkers; worker-- > 0;) {
+    for (std::uint32_t i = 0; i < kBlocks; ++i) log.set_block(worker, i, times(worker, i));
+  }
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    for (std::uint32_t i = 0; i < kBlocks; ++i) {
+      EXPECT_EQ(log.times_of(worker, i).began, times(worker, i).began);
+      EXPECT_EQ(log.times_of(worker, i).kernels_ended, times(worker, i).kernels_ended);
+      EXPECT_EQ(log.times_of(worker, i).ended, times(worker, i).ended);
+    }
+  }
 }
 
 }  // namespace
