@@ -15,6 +15,10 @@ constexpr int kPatience = 100;
 /// Largest number of begins and ends of limits that are looked at before a replay.
 constexpr int kMostEdges = 4096;
 
+/// Shortest time that counts for the highest power: ends of jobs that belong to one instant may be
+/// rounded to different nanoseconds after changes of the clock.
+constexpr Nanos kInstant = 1000;
+
 /// Pauses without the end of a job after which a replay is given up.
 constexpr std::uint64_t kMostPauses = 100'000;
 
@@ -59,7 +63,7 @@ std::uint32_t SitePower::gpus_under(std::optional<Watts> limit) const {
 std::uint32_t SitePower::most_gpus() const { return gpus_under(limit_); }
 
 std::uint32_t SitePower::most_gpus_lasting() const {
-  const Nanos settled = schedule_.settled_time(0, 2);
+  const Nanos settled = schedule_.settled_time(0, kPatience);  // limits may rarely leave a gap
   std::uint32_t most = 0;
   Nanos at = schedule_.settled_time(0, 0);
   for (int edges = 0; at <= settled && most < power_.gpus(); ++edges) {
@@ -81,7 +85,7 @@ void SitePower::begin(Nanos at) {
 void SitePower::hold_until(Nanos now) {
   if (now <= since_ || !is_known()) return;
   const Watts draws = power_.total_power(working_, clock_);
-  highest_ = std::max(highest_, draws.value);
+  if (now - since_ >= kInstant) highest_ = std::max(highest_, draws.value);
   meter_.add(since_, now, working_, {.time = {1, 0, 0, 0, 0}, .clock = clock_});
   meter_.add(since_, now, power_.gpus() - working_, {.time = {0, 0, 0, 0, 1}, .clock = 1});
   used_ += working_ * to_seconds(now - since_);

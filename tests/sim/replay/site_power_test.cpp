@@ -173,7 +173,8 @@ struct NaivePower {
     }
     for (const Limit& limit : limits) {
       const double period = limit.every > 0 ? double(limit.every) : 1e18;
-      for (double begin = double(limit.from); begin <= now + 2 * period; begin += period) {
+      const double last = std::max(now, double(limit.from)) + 2 * period;
+      for (double begin = double(limit.from); begin <= last; begin += period) {
         for (const double edge : {begin, begin + double(limit.until - limit.from)}) {
           if (edge > now + 1e-9 && (limit.until >= 0 || edge == begin)) at = std::min(at, edge);
         }
@@ -261,7 +262,11 @@ std::string budget_of(const NaivePower& naive) {
 void agrees(NaivePower naive) {
   JobReplay replay = replay_on(std::uint32_t(naive.gpus / 8), "fifo", budget_of(naive));
   replay.mutable_conditions()->set_restart_cost(naive.restart * kNanosPerSecond);
-  const std::string which = budget_of(naive);
+  std::string which = budget_of(naive);
+  for (const TraceJob& job : naive.jobs) {
+    which += fmt::format("submitted at {} s: {} GPUs for {} s\n", job.submit_s, job.gpus,
+                         job.duration_s);
+  }
   JobTables tables{.has_texts = false};
   JobsReport report;
   const bool possible = naive.run();
@@ -303,6 +308,30 @@ RC_GTEST_PROP(SitePower, JobsUnderLimitsAgreeWithANaiveProgram, ()) {
     agrees(naive);
   }
   RC_ASSERT(!testing::Test::HasFailure());
+}
+
+/// Logs and limits on which the random test above has failed.
+TEST(SitePower, AJobRunsInTheFirstGapBetweenLimitsOfDifferentPeriods) {
+  NaivePower naive{.jobs = {logged_job("0", 2, 4, 3)},
+                   .gpus = 8,
+                   .limits = {{0.7, 15, 32, 34}, {0.42, 5, 23, 24}, {0.5, 3, 19, 30}}};
+  for (const char* const spend : {"pause", "wait"}) {
+    naive.spend = spend;
+    agrees(naive);
+  }
+}
+
+TEST(SitePower, JobsThatEndAtOneInstantDrawNoPowerBesideThoseThatFollow) {
+  constexpr std::int64_t kJobs[][3] = {  // submitted, GPUs, seconds
+      {1, 7, 19}, {1, 4, 11}, {4, 2, 24}, {6, 1, 15}, {6, 3, 26}, {7, 4, 23}, {9, 10, 11},
+      {10, 3, 27}, {11, 6, 21}, {11, 4, 13}, {12, 4, 28}, {16, 9, 22}, {17, 4, 21}, {21, 6, 28},
+      {23, 12, 8}};
+  NaivePower naive{.jobs = {}, .gpus = 16, .limits = {{0.7, 19, 22, -1}}, .spend = "follow"};
+  for (const auto& [submitted, gpus, seconds] : kJobs) {
+    naive.jobs.push_back(logged_job(std::to_string(naive.jobs.size()), submitted,
+                                    static_cast<std::uint32_t>(gpus), seconds));
+  }
+  agrees(naive);
 }
 
 // ---- properties of all policies -------------------------------------------------------------
