@@ -3,13 +3,13 @@
 CHECKPOINTS=FOLDER keeps checkpoints there, every EVERY=STEPS, and resumes from the newest one.
 """
 
-import glob
 import os
 import tempfile
 
 import torch
 from end import print_end
 from pace import declare_pace
+from texts import pieces
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -17,18 +17,16 @@ LENGTH = 32
 
 
 class Text(torch.utils.data.Dataset):
-    """Bytes of the licences in pieces."""
+    """Pieces of the licences."""
 
     def __init__(self):
-        files = [f for f in sorted(glob.glob("/usr/share/common-licenses/*")) if os.path.isfile(f)]
-        self.data = torch.tensor(list(b"".join(open(f, "rb").read() for f in files)))
+        self.data = pieces(LENGTH)
 
     def __len__(self):
-        return len(self.data) // LENGTH
+        return len(self.data)
 
     def __getitem__(self, at):
-        piece = self.data[at * LENGTH : (at + 1) * LENGTH]
-        return {"input_ids": piece, "labels": piece.clone()}
+        return {"input_ids": self.data[at], "labels": self.data[at].clone()}
 
 
 class Marks(TrainerCallback):

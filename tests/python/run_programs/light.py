@@ -1,4 +1,4 @@
-"""Trainer of Lightning with synchronised metrics.
+"""Trainer of Lightning over text, with synchronised metrics.
 
 EXAMPLE_S=SECONDS of declared compute for each example, without synchronised metrics, which wait for
 the other ranks; SLOW=FACTOR makes the last rank slower. CHECKPOINTS=FOLDER keeps checkpoints there,
@@ -14,6 +14,7 @@ from end import print_end
 from pace import declare_pace
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
+from texts import examples, layers
 from torch import nn
 
 EXAMPLE_S = float(os.environ.get("EXAMPLE_S", "0"))
@@ -22,20 +23,20 @@ if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
 
 
 class Model(lightning.LightningModule):
-    """Small model that learns the identity."""
+    """Small model that predicts the next byte."""
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32))
+        self.layers = layers(64)
 
     def training_step(self, batch, at):
         """Return the loss of one batch."""
-        data = batch[0]
-        time.sleep(EXAMPLE_S * len(data))
-        loss = (self.layers(data) - data).square().mean()
+        contexts, following = batch
+        time.sleep(EXAMPLE_S * len(contexts))
+        loss = nn.functional.cross_entropy(self.layers(contexts), following)
         self.log("loss", loss, sync_dist="EXAMPLE_S" not in os.environ)
         if at % 10 == 0:
-            print(f"at step {at} of rank {self.global_rank}: {len(data)} examples", flush=True)
+            print(f"at step {at} of rank {self.global_rank}: {len(contexts)} examples", flush=True)
         return loss
 
     def on_train_start(self):
@@ -61,7 +62,7 @@ trainer = lightning.Trainer(
     enable_checkpointing=bool(kept), callbacks=saves,
     enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
-data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
+data = torch.utils.data.TensorDataset(*examples())
 loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True)
 trainer.fit(model, loader, ckpt_path="last" if kept else None)
 print_end(trainer.global_rank, trainer.global_step, model)
