@@ -1,9 +1,12 @@
 """Text of Debian's licences for the programs: bytes, in pieces of one length and in one order.
 
 Every machine with Debian's base-files has the text. The model of a program predicts the next byte.
+PIECES=N uses the first N pieces only. LINES=STEPS between two lines of a rank, else 10.
 """
 
+import os
 import pathlib
+import zlib
 
 import torch
 from torch import nn
@@ -12,6 +15,8 @@ from torch import nn
 CONTEXT = 8
 #: Values of a byte.
 BYTES = 256
+#: Steps between two lines of a rank.
+LINES = int(os.environ.get("LINES", "10"))
 
 
 def licences():
@@ -24,13 +29,19 @@ def licences():
 def pieces(length):
     """Return the text in pieces of `length` bytes, one a row; the rest of the end is left out."""
     data = licences()
-    return data[: len(data) // length * length].view(-1, length)
+    rows = data[: len(data) // length * length].view(-1, length)
+    return rows[: int(os.environ.get("PIECES", len(rows)))]
 
 
 def examples():
     """Return contexts, one a row, and the byte behind each."""
     rows = pieces(CONTEXT + 1)
     return rows[:, :CONTEXT], rows[:, CONTEXT]
+
+
+def mark_of(rows):
+    """Return a short text that tells a batch from others."""
+    return f"{zlib.crc32(rows.contiguous().numpy().tobytes()):08x}"
 
 
 def layers(width, *more):
