@@ -118,7 +118,7 @@ def test_a_rank_that_is_lost_in_a_second_training_stays_lost_with_the_reason():
     report, ends, code = run.end()
     assert code == 6, run.text
     assert report["ranks_missing"] == [2]
-    assert "a lost rank returns in the first training only" in run.text
+    assert "a lost rank returns in the first one only" in run.text
     assert "the new process of rank 2 ended before it joined" in run.text
     assert sorted(ends) == [0, 1] and len(set(ends.values())) == 1
 
