@@ -73,10 +73,11 @@ void print_tiers(const Launch& launch, std::size_t replacements, const ProgramOp
                "where a loader has a DistributedSampler or accelerate's BatchSamplerShard\n");
   }
   if (replacements > 0) {
-    fmt::print(stderr,
-               "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
-               "calls orrery.torch.state(); without that call a lost rank stays lost\n",
-               replacements, replacements == 1 ? "" : "es");
+    fmt::print(
+        stderr,
+        "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
+        "calls orrery.torch.state() or its trainer begins; otherwise a lost rank stays lost\n",
+        replacements, replacements == 1 ? "" : "es");
   }
   if (launch.restarts == 0) return;
   fmt::print(
@@ -243,8 +244,9 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
       .type_name("N");
   whole_number(*command.add_option("--replace", options->replacements,
                                    "start a new process for a lost rank, at most this often, if "
-                                   "the program calls orrery.torch.state(); default: 0, or 3 if a "
-                                   "policy decides about lost ranks"),
+                                   "the program calls orrery.torch.state() or has a Trainer of "
+                                   "transformers or Lightning; default: 0, or 3 if a policy "
+                                   "decides about lost ranks"),
                0, 1000000)
       .type_name("N");
   one_of(*command.add_option("--warm", options->warm,

@@ -40,10 +40,12 @@ void RunBook::record_problem(std::uint64_t epoch, double now_s) {
 void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, double input_s) {
   Rank& own = ranks_[rank];
   const double begin_s = own.last_step_s, input_before_s = own.input_s;
+  // A process that has joined a trainer's loop goes on with the others' number.
+  const bool is_first = step <= 1 || own.steps == 0;
   own.last_step_s = end_s;
   own.input_s = input_s;
   own.steps = step;
-  if (step <= 1) {
+  if (is_first) {
     own.first_step_s = end_s;
     own.first_input_s = input_s;
     time_.starting += end_s - own.begin_s;

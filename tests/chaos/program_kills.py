@@ -7,7 +7,8 @@ Each case is one start of four ranks, all forked from one warm process, and a fa
 share one `orrery run`: a program that has ended well exits with code 9, so that --restart starts
 all ranks again. Tier T0: the survivors do all steps and end with equal parameters. A refused
 operation: the run ends (or starts again) with its name, and no process is left. Tier T1: the ranks
-resume from the newest snapshot, and the last one ends with the bits of an undisturbed run. A killed
+resume from the newest snapshot, and the last one ends with the bits of an undisturbed run. Tier T2:
+each lost rank returns while the others train, and all end with equal parameters. A killed
 `orrery run`: the program goes on, and ends with the bits of an undisturbed run. --record FILE keeps
 one line a case; a later call runs only the cases that are missing in it.
 """
@@ -47,6 +48,8 @@ CASES = [
     ("hsdp.py", "one rank", "T0"),
     ("snapshot.py", "one rank", "T1"),
     *((script, "all ranks", "T1") for script in ("hugging_face.py", "light.py")),
+    *((script, "one rank, replaced", "T2")
+      for script in ("snapshot.py", "hugging_face.py", "light.py")),
     *((script, "orrery run", "goes on") for script in ("ddp.py", "hugging_face.py", "light.py")),
 ]  # fmt: skip
 
@@ -54,7 +57,7 @@ CASES = [
 class Session:
     """One `orrery run` whose ranks are forked from a warm process."""
 
-    def __init__(self, script, restarts, **more):
+    def __init__(self, script, restarts, replacements=0, **more):
         self.folder = tempfile.TemporaryDirectory()
         self.lines = []
         self.came_s = []  # instants of the lines
@@ -62,8 +65,8 @@ class Session:
         self._has_ended = False
         self.process = subprocess.Popen(
             [programs.PROGRAM, "run", "-n", str(RANKS), "--json", "--warm", "all",
-             "--heartbeat-timeout", str(HEARTBEAT_S), "--restart", str(restarts), "--",
-             programs.TORCH, programs.PROGRAMS / script],
+             "--heartbeat-timeout", str(HEARTBEAT_S), "--restart", str(restarts),
+             "--replace", str(replacements), "--", programs.TORCH, programs.PROGRAMS / script],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**programs.environment(STEPS), "SLEEP_S": str(PACE_S),
                  "RANKS": self.folder.name, **more},
@@ -140,6 +143,7 @@ def strike(pids, kind, dice):
     lost = {
         "rank 0": [0],
         "one rank": [dice.randrange(RANKS)],
+        "one rank, replaced": [dice.randrange(RANKS)],
         "all ranks": list(range(RANKS)),
         "two at once": dice.sample(range(RANKS), 2),
         "two, one during recovery": dice.sample(range(RANKS), 2),
@@ -235,7 +239,8 @@ def undisturbed(script, steps):
 def are_whole_ends(script, steps, ends):
     """Whether all ranks have all steps, with the bits of an undisturbed run.
 
-    Lightning does not continue within its pass over the data: its bits are equal among the ranks.
+    Lightning begins a pass over the data again if it resumes within it: its bits are equal among
+    the ranks.
     """
     if script != "light.py":
         return ends == undisturbed(script, steps)
@@ -272,6 +277,33 @@ def restart_cases(script, kind, count, dice):
     if code != 0 or not are_whole_ends(script, steps, ends):
         for case in cases:
             case["problem"] = f"exit code {code}, not the ends of an undisturbed run: {ends}"
+    yield from cases
+
+
+def replaced_cases(script, kind, count, dice):
+    """Cases of tier T2: ranks that return one after the other in the same run. The lost time is
+    that of the lost rank, until it trains again."""
+    steps = 300 * count
+    session = Session(script, 0, count, STEPS=str(steps), EVERY="1000000")
+    begin, cases = 0, []
+    for _ in range(count):
+        number = session.wait_for("^at step ", begin)
+        if number is None:
+            break
+        time.sleep(dice.random() * 0.3)
+        if not strike(session.ranks(0), kind, dice):
+            break
+        struck_s = time.monotonic()
+        begin = session.wait_for("^orrery run: rank . replaced after step ", number)
+        if begin is None:
+            break
+        cases.append({"lost_s": time.monotonic() - struck_s, "problem": ""})
+    _, code = session.end()
+    ends = programs.ends_in("".join(session.lines))
+    is_whole = {each[0] for each in ends.values()} == {steps} and len(set(ends.values())) == 1
+    if code != 0 or len(ends) < RANKS or not is_whole:
+        for case in cases:
+            case["problem"] = f"exit code {code}, not the ends of all ranks: {ends}"
     yield from cases
 
 
@@ -316,7 +348,7 @@ def time_lost(session, struck_s):
 
 
 RUNNERS = {"T0": shrink_cases, "refused": refused_cases, "T1": restart_cases,
-           "goes on": alone_cases}  # fmt: skip
+           "T2": replaced_cases, "goes on": alone_cases}  # fmt: skip
 
 
 def percentile(values, share):

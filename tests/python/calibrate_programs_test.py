@@ -52,7 +52,7 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     recording = (scenario.parent / "ddp.0.et").read_bytes().decode("latin-1")
     step = json.loads(recording[recording.index("{") :])
     sizes = [op["bytes"] for op in step["ops"] if op.get("collective") == "all_reduce"]
-    values = 64 * 256 + 256 + 2 * 256 + 256 * 64 + 64  # layers and BatchNorm
+    values = 256 * 8 + (64 + 1) * 128 + 2 * 128 + (128 + 1) * 256  # table, layers, BatchNorm
     assert sum(sizes) == 4 * values + 8  # 8 bytes: number of tokens
     assert step["ranks"] == 2
     assert step["parameter_bytes"] == 4 * values

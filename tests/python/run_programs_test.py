@@ -371,27 +371,6 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     assert ends[False] == ends[True]  # bit for bit
 
 
-@pytest.mark.parametrize("script", ["hugging_face.py", "light.py"])
-def test_a_trainer_resumes_by_itself_from_its_own_checkpoint(script, tmp_path):
-    ends = {}
-    for kills in (False, True):
-        folder = tmp_path / str(kills)
-        run = Run(script, 2, 100, ["--restart", "1"], CHECKPOINTS=str(folder))
-        if kills:
-            run.wait_for("at step 50 ")
-            run.kill(0)
-            run.kill(1)
-        report, ends[kills], code = run.end()
-        assert code == 0, run.text
-        assert report["tier"] == ("T1" if kills else "T0")
-        begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
-        assert begins[0] == 0
-        assert not kills or begins[-1] in (40, 60, 80)  # resumes the newest checkpoint
-    assert set(ends[True]) == {0, 1} and len(set(ends[True].values())) == 1
-    if script == "hugging_face.py":  # Lightning does not continue within the pass over the data
-        assert ends[False] == ends[True]  # bit for bit
-
-
 def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
     light = ROOT / "python" / "orrery" / "programs" / "light"  # it imports no package
     begins = []
@@ -538,7 +517,7 @@ def test_without_a_state_a_lost_rank_stays_lost():
     report, ends, code = run.end()
     assert code == 6
     assert report["ranks_missing"] == [1]
-    assert "without that call a lost rank stays lost" in run.text
+    assert "otherwise a lost rank stays lost" in run.text
 
 
 def test_examples_of_a_lost_rank_are_dealt_in_equal_batches(tmp_path):
@@ -602,72 +581,6 @@ print(cases)
         capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
     )  # fmt: skip
     assert result.returncode == 0 and int(result.stdout) > 3000, result.stderr
-
-
-@pytest.mark.parametrize(("script", "size"), [("light.py", 8), ("hugging_face.py", 4)])
-def test_trainers_deal_the_examples_of_a_lost_rank(script, size):
-    run = Run(script, 4, 60, ["--deal-data"], EXAMPLE_S="0.004", SLEEP_S="0.03")
-    run.wait_for_training()
-    run.kill(1)
-    report, ends, code = run.end()
-    assert code == 6, run.text
-    assert sorted(ends) == [0, 2, 3] and len(set(ends.values())) == 1
-    dealt = report["examples_dealt"]
-    assert 30 * size <= dealt <= 50 * size, "of the 50 steps behind the kill, less than those to it"
-    if script == "light.py":  # 8 examples of its own, and a third of 8 others
-        sizes = set(re.findall(r"at step [45]0 of rank \d: (\d+) examples", run.text))
-        assert sizes <= {"10", "11"} and sizes
-
-
-def test_batches_of_accelerate_get_every_example_of_a_lost_rank_once():
-    code = """
-import os, sys, types
-sys.path.insert(0, sys.argv[1])
-import dealing
-from accelerate.data_loader import BatchSamplerShard
-from torch.utils.data import BatchSampler
-
-class Seen:
-    lost, dealt = (), 0
-    def lost_ranks(self): return self.lost
-    def count_dealt(self, count): self.dealt += count
-
-def passes(examples, lose_at, lost, drop_last=False):
-    os.environ["WORLD_SIZE"] = "4"
-    plain = BatchSampler(range(examples), 5, drop_last)
-    living = [rank for rank in range(4) if rank not in lost]
-    every = {rank: [] for rank in living}
-    for rank in living:
-        os.environ["RANK"] = str(rank)
-        seen.lost = ()
-        for number, batch in enumerate(BatchSamplerShard(plain, 4, rank)):
-            every[rank].append(batch)
-            if number + 1 == lose_at: seen.lost = lost
-    return every
-
-seen = Seen()
-dealing.deal_shards(seen)
-dealing.deal_shards(seen)  # once is enough
-for lost in ((1,), (0, 3)):
-    every = passes(200, 3, lost)
-    assert len({tuple(map(len, each)) for each in every.values()}) == 1
-    flat = [example for each in every.values() for batch in each for example in batch]
-    assert len(flat) == len(set(flat))
-    missing = set(range(60, 200)) - set(flat)  # behind the third batches
-    assert len(missing) < 2 * 4, missing
-    assert len(next(iter(every.values()))[9]) > 5
-uneven = passes(203, 3, (1,))  # the last batches are not full
-assert len({tuple(map(len, each)) for each in uneven.values()}) == 1
-assert passes(200, 99, (1,)) == {
-    rank: [list(range(at, at + 5)) for at in range(5 * rank, 200, 20)] for rank in (0, 2, 3)
-}
-print(seen.dealt)
-"""
-    result = subprocess.run(
-        [TORCH, "-c", code, ROOT / "python" / "orrery" / "programs"],
-        capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
-    )  # fmt: skip
-    assert result.returncode == 0 and int(result.stdout) > 100, result.stderr
 
 
 def test_no_example_of_a_shared_batch_is_dealt_again():

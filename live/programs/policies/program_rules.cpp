@@ -16,7 +16,8 @@ namespace {
 /// Largest share of a rank beside its own batch: a larger batch needs more memory.
 constexpr std::uint32_t kMostShare = 2;
 constexpr const char* kNoState =
-    "expected a program that calls orrery.torch.state(), found no call";
+    "expected a program that calls orrery.torch.state(), or a Trainer of transformers or Lightning "
+    "with DistributedDataParallel, found none";
 
 /// Visitor of the actions of a decision.
 struct Refusal {
@@ -121,8 +122,9 @@ Prefetch prefetch_of(const Fields& fields, std::size_t first) {
 ProgramFeatures features_of(const Fields& fields) {
   ProgramFeatures features;
   const auto state = find_named<StateShare>(fields.at(2));
-  features.has_state = state.has_value();
-  features.is_whole = state == StateShare::whole;
+  const bool joins = fields.at(14) == "1";
+  features.has_state = state.has_value() || joins;
+  features.is_whole = state == StateShare::whole || joins;
   features.has_saves = !fields.at(2).empty();
   features.every = std::stoull(fields.at(3));
   features.share = static_cast<std::uint32_t>(std::stoul(fields.at(4)));

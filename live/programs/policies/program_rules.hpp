@@ -16,7 +16,7 @@ namespace orrery::live {
 
 /// Parts of a program that its ranks have reported before their first step.
 struct ProgramFeatures {
-  bool has_state = false;      ///< the program calls orrery.torch.state()
+  bool has_state = false;      ///< the program calls orrery.torch.state(), or has a whole trainer
   bool is_whole = false;       ///< every rank has all of that state
   bool has_saves = false;      ///< policies can set the steps of its snapshots or checkpoints
   std::uint64_t every = 0;     ///< steps between two snapshots, as the program says
@@ -37,10 +37,10 @@ struct ProgramFeatures {
 };
 
 /// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON WORKERS DEPTH
-/// WORKERS DEPTH REASON REASON REASON" of a rank; the reasons are no_shares, no_codes, no_prefetch,
-/// no_saves and no_table, the second pair is most_prefetch. STATE is a StateShare, "own" for
-/// checkpoints of the program's own trainer, or empty. Throws std::exception if a number or a field
-/// is missing.
+/// WORKERS DEPTH REASON REASON REASON JOINS" of a rank; the reasons are no_shares, no_codes,
+/// no_prefetch, no_saves and no_table, the second pair is most_prefetch. STATE is a StateShare,
+/// "own" for checkpoints of the program's own trainer, or empty. JOINS is "1" if a new process can
+/// join the loop of the trainer, else "0". Throws std::exception if a number or a field is missing.
 ProgramFeatures features_of(const Fields& fields);
 /// Returns the readers in two fields of a message, workers and depth, from field `first` on. Throws
 /// as features_of().

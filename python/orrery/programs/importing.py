@@ -1,4 +1,4 @@
-"""Call of a function once torch has been imported, before the program continues."""
+"""Calls of functions once a module has been imported, before the program continues."""
 
 import importlib.abc
 import importlib.machinery
@@ -40,6 +40,52 @@ def on_import_of_torch(
     )
 
 
+def on_import_of(name: str, follow: "Callable[[ModuleType], None]") -> None:
+    """Calls `follow` with a module after its first import; now if it is imported already.
+
+    An exception of `follow`, for example because another version of a library lacks a part, has no
+    effect.
+    """
+
+    def follow_quietly(module: ModuleType) -> None:
+        try:
+            follow(module)
+        except Exception:
+            return
+
+    module = sys.modules.get(name)
+    if module is not None:
+        follow_quietly(module)
+        return
+    sys.meta_path.insert(0, _FollowingFinder(name, follow_quietly))
+
+
+class _FollowingFinder(importlib.abc.MetaPathFinder):
+    """Finder that finds one module, once."""
+
+    def __init__(self, name: str, follow: "Callable[[ModuleType], None]") -> None:
+        self._name = name
+        self._follow = follow
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Optional[Sequence[str]] = None,
+        target: Optional[ModuleType] = None,
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """Return the spec of the module with a loader that calls the function; None for others."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._call)
+        return spec
+
+    def _call(self) -> None:
+        self._follow(sys.modules[self._name])
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finder that finds torch only, once."""
 
@@ -71,19 +117,19 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loader that executes torch with its own loader, then installs."""
+    """Loader that executes a module with the module's own loader, then calls a function."""
 
     def __init__(self, loader: Any, install: Callable[[], None]) -> None:
         self._loader = loader
         self._install = install
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
-        """Return the module that torch's own loader creates."""
+        """Return the module that its own loader creates."""
         created: Optional[ModuleType] = self._loader.create_module(spec)
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        """Executes torch and installs."""
+        """Executes the module and calls the function."""
         self._loader.exec_module(module)
         self._install()
 

@@ -75,6 +75,8 @@ class Attachment:
         self.has_policies: bool = settings["policies"]
         #: NCCL's table of collectives at this rank (collectives.py); None without policies.
         self.collectives: Any = None
+        #: Steps of the program's trainers (trainer_joins.py); None while they are not followed.
+        self.trainer_steps: Any = None
         #: Gradient buckets of this rank (buckets.py).
         self.buckets: Any = None
         #: Profile of this rank's steps for a calibration (profiling.py); None without one.
@@ -300,6 +302,10 @@ def install(attachment: Attachment) -> None:
         attachment.steering = steers.install(attachment)
         sharing.install(attachment)
         prefetching.install(attachment)
+    if not attachment.profile_folder and not attachment.proof["folder"]:
+        from . import trainer_joins
+
+        trainer_joins.install(attachment)
     if attachment.deals_data or attachment.has_policies:
         from . import dealing
 

@@ -114,7 +114,8 @@ class Steering:
         readers = self.prefetching.facts()
         no_table = self._attachment.collectives.problem()
         fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers, no_saves]
-        fields.append(no_table)
+        steps = self._attachment.trainer_steps
+        fields += [no_table, int(steps is not None and steps.admits_joins)]
         module.send_fields(["ready", *map(str, fields)])
         module.start_measuring()
         module.wait_until_begun()

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, Iterable, Iterator, Optional
 
-from .joining import rebuild_reducers
+from .joining import join_others, meet_others, wait_for_state
 from .parts import has_shards, load_parts, random_states, set_random_states, stored_parts
 from .snapshots import SnapshotFolder, rank_and_size, read_file, write_file
 
@@ -128,38 +128,21 @@ class TrainingState:
 
     def _wait_for_state(self) -> None:
         """Waits until the other ranks are between two steps, and loads the state of one of them."""
-        self._module.send_fields(["ready"])
-        _, path, *self._operations = self._module.wait_for_instruction()
-        self._resume(read_file(pathlib.Path(path)))
+        path, self._operations = wait_for_state(self._module)
+        self._resume(read_file(path))
 
     def _join_others(self) -> None:
         """Becomes a member: all groups continue with the numbers of the others' operations."""
-        unknown = self._module.adopt_progress(self._operations)
-        if unknown:
-            raise RuntimeError(
-                f"expected the process groups of the other ranks, found a difference in {unknown}: "
-                f"create all groups before the loop, on all ranks"
-            )
-        self._joins = self._attachment.replaces = False
-        self._module.send_fields(["joined"])
-        self._module.wait_for_instruction()
-        rebuild_reducers()
+        join_others(self._attachment, self._module, self._operations)
+        self._joins = False
 
     def _meet_others(self) -> None:
         """Waits between two steps until a new process has joined, and gives it the state."""
-        self._module.announce_arrival()
-        while True:
-            words = self._module.wait_for_instruction()
-            if words[0] == "resume":
-                break
-            if words[0] == "save":
-                self._save()
-                continue
-            _, join, path = words
-            write_file(pathlib.Path(path), {**self._stored(), "states": None, "pass_states": None})
-            self._module.send_fields(["given", join])
-        if words[1:]:
-            rebuild_reducers()
+
+        def write_state(path: pathlib.Path) -> None:
+            write_file(path, {**self._stored(), "states": None, "pass_states": None})
+
+        meet_others(self._module, write_state, self._save)
 
     def _end_step(self) -> None:
         self.step += 1

@@ -171,5 +171,20 @@ TEST(RunBook, AReplacedRankKeepsItsTimeAndStartsAnew) {
   EXPECT_DOUBLE_EQ(book.starts()[1].took_s, 0.5);
 }
 
+TEST(RunBook, TheFirstStepOfANewProcessIsItsStartWhateverItsNumber) {
+  RunBook book = settled_book();
+  for (const std::size_t rank : {0, 1}) book.record_step(rank, 1, 10, 0);
+  for (const std::size_t rank : {0, 1}) book.record_step(rank, 2, 13, 0);
+  book.record_exit(2, 137, kKilled, 14);
+  book.record_joined(2, 15);
+  book.record_step(2, 3, 16, 0);
+  EXPECT_FALSE(book.losses()[0].lost_s);  // only the steps of the others were interrupted
+  EXPECT_DOUBLE_EQ(book.rank_time().training, 6);
+  book.record_step(0, 3, 18, 0);
+  EXPECT_DOUBLE_EQ(book.losses()[0].lost_s.value_or(0), 2);
+  book.record_step(2, 4, 19, 0);
+  EXPECT_DOUBLE_EQ(book.rank_time().training, 6 + 3 + 3);
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -1,4 +1,4 @@
-"""Plain FSDP2 loop: its reduce-scatter cannot be carried through a loss.
+"""Plain FSDP2 loop over text: its reduce-scatter cannot be carried through a loss.
 
 With CHECKPOINTS=FOLDER the loop writes checkpoints of its own and resumes from the newest.
 """
@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from end import print_end
 from pace import declare_pace
+from texts import examples, layers
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
@@ -19,14 +20,15 @@ torch.manual_seed(0)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
-model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 64))
+model = layers(128)
 declare_pace(model)
-for layer in (model[0], model[2]):
+for layer in (model[0], model[2], model[4]):
     fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 steps = int(os.environ.get("STEPS", "40"))
 begin = 0
+contexts, following = examples()
 folder = os.environ.get("CHECKPOINTS")
 if folder:
     complete = [each.parent for each in pathlib.Path(folder).glob("*/.metadata")]
@@ -38,8 +40,8 @@ if begin > 0:
 print(f"begins at step {begin} of rank {rank}", flush=True)
 for step in range(begin, steps):
     torch.manual_seed(1000 * step + rank)
-    data = torch.randn(16, 64)
-    loss = (model(data) - data).square().mean()
+    drawn = torch.randint(len(contexts), (16,))
+    loss = nn.functional.cross_entropy(model(contexts[drawn]), following[drawn])
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -1,15 +1,16 @@
 """Trainer of transformers on a small model, with the text of Debian's licences.
 
 CHECKPOINTS=FOLDER keeps checkpoints there, every EVERY=STEPS, and resumes from the newest one.
+WORKERS=N processes of the loader. TRAININGS=N calls of train().
 """
 
-import glob
 import os
 import tempfile
 
 import torch
 from end import print_end
 from pace import declare_pace
+from texts import LINES, mark_of, pieces
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -17,18 +18,16 @@ LENGTH = 32
 
 
 class Text(torch.utils.data.Dataset):
-    """Bytes of the licences in pieces."""
+    """Pieces of the licences."""
 
     def __init__(self):
-        files = [f for f in sorted(glob.glob("/usr/share/common-licenses/*")) if os.path.isfile(f)]
-        self.data = torch.tensor(list(b"".join(open(f, "rb").read() for f in files)))
+        self.data = pieces(LENGTH)
 
     def __len__(self):
-        return len(self.data) // LENGTH
+        return len(self.data)
 
     def __getitem__(self, at):
-        piece = self.data[at * LENGTH : (at + 1) * LENGTH]
-        return {"input_ids": piece, "labels": piece.clone()}
+        return {"input_ids": self.data[at], "labels": self.data[at].clone()}
 
 
 class Marks(TrainerCallback):
@@ -38,8 +37,10 @@ class Marks(TrainerCallback):
         print(f"begins at step {state.global_step} of rank {os.environ['RANK']}", flush=True)
 
     def on_step_end(self, args, state, control, **more):
-        if state.global_step % 10 == 0:
-            print(f"at step {state.global_step} of rank {os.environ['RANK']}", flush=True)
+        if state.global_step % LINES == 0:
+            rows = newest["rows"]
+            print(f"at step {state.global_step} of rank {os.environ['RANK']}: "
+                  f"{len(rows)} examples, {mark_of(rows)}", flush=True)  # fmt: skip
 
 
 torch.manual_seed(0)
@@ -48,6 +49,10 @@ model = GPT2LMHeadModel(
                bos_token_id=0, eos_token_id=0)
 )  # fmt: skip
 declare_pace(model)
+newest = {}  # rows of the newest batch
+model.register_forward_pre_hook(
+    lambda _, positional, named: newest.update(rows=named["input_ids"]), with_kwargs=True
+)
 kept = os.environ.get("CHECKPOINTS")
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
@@ -55,9 +60,10 @@ with tempfile.TemporaryDirectory() as folder:
         per_device_train_batch_size=4, use_cpu=True, report_to=[],
         save_strategy="steps" if kept else "no", save_steps=int(os.environ.get("EVERY", "20")),
         logging_steps=10, ddp_backend="gloo", disable_tqdm=True, seed=0,
-        dataloader_drop_last=True,
+        dataloader_drop_last=True, dataloader_num_workers=int(os.environ.get("WORKERS", "0")),
     )  # fmt: skip
     trainer = Trainer(model=model, args=arguments, train_dataset=Text(), callbacks=[Marks()])
-    newest = get_last_checkpoint(kept) if kept and os.path.isdir(kept) else None
-    ended = trainer.train(resume_from_checkpoint=newest)
+    last = get_last_checkpoint(kept) if kept and os.path.isdir(kept) else None
+    for _ in range(int(os.environ.get("TRAININGS", "1"))):
+        ended = trainer.train(resume_from_checkpoint=last)
 print_end(os.environ["RANK"], ended.global_step, model)

@@ -1,8 +1,9 @@
-"""Trainer of Lightning with synchronised metrics.
+"""Trainer of Lightning over text, with synchronised metrics.
 
 EXAMPLE_S=SECONDS of declared compute for each example, without synchronised metrics, which wait for
 the other ranks; SLOW=FACTOR makes the last rank slower. CHECKPOINTS=FOLDER keeps checkpoints there,
-every EVERY=STEPS, and resumes from the newest one.
+every EVERY=STEPS, and resumes from the newest one, with RESUMES=1 behind the batches of the pass
+that are trained. WORKERS=N processes of the loader.
 """
 
 import os
@@ -14,6 +15,7 @@ from end import print_end
 from pace import declare_pace
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
+from texts import LINES, examples, layers, mark_of
 from torch import nn
 
 EXAMPLE_S = float(os.environ.get("EXAMPLE_S", "0"))
@@ -22,20 +24,21 @@ if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
 
 
 class Model(lightning.LightningModule):
-    """Small model that learns the identity."""
+    """Small model that predicts the next byte."""
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32))
+        self.layers = layers(64)
 
     def training_step(self, batch, at):
         """Return the loss of one batch."""
-        data = batch[0]
-        time.sleep(EXAMPLE_S * len(data))
-        loss = (self.layers(data) - data).square().mean()
+        contexts, following = batch
+        time.sleep(EXAMPLE_S * len(contexts))
+        loss = nn.functional.cross_entropy(self.layers(contexts), following)
         self.log("loss", loss, sync_dist="EXAMPLE_S" not in os.environ)
-        if at % 10 == 0:
-            print(f"at step {at} of rank {self.global_rank}: {len(data)} examples", flush=True)
+        if self.global_step % LINES == 0:
+            print(f"at step {self.global_step} of rank {self.global_rank}: "
+                  f"{len(contexts)} examples, {mark_of(contexts)}", flush=True)  # fmt: skip
         return loss
 
     def on_train_start(self):
@@ -45,6 +48,26 @@ class Model(lightning.LightningModule):
     def configure_optimizers(self):
         """Return the optimizer."""
         return torch.optim.AdamW(self.parameters(), 1e-3)
+
+
+class ResumedLoader(torch.utils.data.DataLoader):
+    """Loader whose state is the number of the batches that its pass has given."""
+
+    given = skipped = 0
+
+    def __iter__(self):
+        begin, self.skipped = self.skipped, 0
+        for self.given, batch in enumerate(super().__iter__(), 1):
+            if self.given > begin:
+                yield batch
+
+    def state_dict(self):
+        """Return the state, which Lightning adds to its checkpoints."""
+        return {"given": self.given}
+
+    def load_state_dict(self, state):
+        """Lets the next pass begin behind the batches that were given."""
+        self.skipped = state["given"]
 
 
 torch.set_num_threads(1)
@@ -61,7 +84,9 @@ trainer = lightning.Trainer(
     enable_checkpointing=bool(kept), callbacks=saves,
     enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
-data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
-loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True)
+data = torch.utils.data.TensorDataset(*examples())
+kind = ResumedLoader if "RESUMES" in os.environ else torch.utils.data.DataLoader
+workers = int(os.environ.get("WORKERS", "0"))
+loader = kind(data, batch_size=8, shuffle=True, drop_last=True, num_workers=workers)
 trainer.fit(model, loader, ckpt_path="last" if kept else None)
 print_end(trainer.global_rank, trainer.global_step, model)

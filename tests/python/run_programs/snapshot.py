@@ -3,7 +3,7 @@
 fixed: DDP that keeps the buckets of its first step.
 
 Two passes over a shuffled data set, with dropout: all that a resumption must restore. With END=PATH
-the loop ends once that file exists.
+the loop ends once that file exists. WORKERS=N processes of the loader.
 """
 
 import os
@@ -32,7 +32,8 @@ scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 torch.manual_seed(100 + rank)
 steps = int(os.environ.get("STEPS", "40"))
 data = torch.utils.data.TensorDataset(torch.randn(8 * steps // 2, 64))
-loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
+workers = int(os.environ.get("WORKERS", "0"))
+loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, num_workers=workers)
 snapshots = orrery.torch.state(
     model=model, optimizer=optimizer, scheduler=scheduler,
     every=int(os.environ.get("EVERY", "5")), folder=os.environ.get("FOLDER"),

@@ -42,7 +42,7 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
   EXPECT_TRUE(kShared.capabilities().settings.has<Shares>());
   const ProgramFeatures features =
       features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP", "0", "0", "0", "0",
-                   "no loader", "", "no NCCL"});
+                   "no loader", "", "no NCCL", "0"});
   EXPECT_TRUE(features.has_state && features.has_saves);
   EXPECT_FALSE(features.is_whole);
   EXPECT_EQ(features.every, 20u);
@@ -53,7 +53,7 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
 
 TEST(ProgramRules, ReadersOfDataAreTheSameOnAllRanks) {
   const ProgramFeatures reads =
-      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", "", "", ""});
+      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", "", "", "", "0"});
   EXPECT_EQ(reads.prefetch, (Prefetch{2, 4}));
   EXPECT_TRUE(reads.capabilities().settings.has<Prefetch>());
   ProgramFeatures other = reads;
@@ -111,20 +111,30 @@ TEST(ProgramRules, TheTierOfTheProgramDecidesAboutARecovery) {
   EXPECT_NE(loss.refusal(kWhole, Assign{.job = loss.id}), "");
 }
 
-TEST(ProgramRules, CheckpointsOfATrainerFollowAPlanAndReplaceNoRank) {
+TEST(ProgramRules, CheckpointsOfATrainerFollowAPlanAndReplaceNoRankOfAShardedModel) {
   const Loss loss;
   const ProgramFeatures own =
-      features_of({"ready", "0", "own", "50", "0", "", "", "0", "0", "0", "0", "", "", ""});
+      features_of({"ready", "0", "own", "50", "0", "", "", "0", "0", "0", "0", "", "", "", "0"});
   EXPECT_EQ(loss.refusal(own, Save{loss.id, Tier::local_disk}), "");
   EXPECT_EQ(std::get<CheckpointPlan>(program_job("train.py", 4, own).settings.front()).every_steps,
             50u);
   EXPECT_NE(loss.refusal(own, loss.assign({0, 1, 2, 3}, StateFrom::peer))
                 .find("calls orrery.torch.state()"),
             std::string::npos);
-  const ProgramFeatures none =
-      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps", ""});
+  const ProgramFeatures none = features_of(
+      {"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps", "", "0"});
   EXPECT_EQ(loss.refusal(common_features(own, none), Save{loss.id, Tier::local_disk}),
             "no snapshots: no steps");
+}
+
+TEST(ProgramRules, ALostRankOfATrainerIsReplacedIfAProcessCanJoinItsLoop) {
+  const Loss loss;
+  const Assign all = loss.assign({0, 1, 2, 3}, StateFrom::peer);
+  const ProgramFeatures joins = features_of(
+      {"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "no steps", "", "1"});
+  EXPECT_EQ(loss.refusal(joins, all), "");
+  EXPECT_EQ(loss.refusal(joins, Save{loss.id, Tier::local_disk}), "no snapshots: no steps");
+  EXPECT_NE(loss.refusal(common_features(joins, kPlain), all), "");
 }
 
 TEST(ProgramRules, ATableOfCollectivesNeedsNcclAndComesFirstWithoutPyTorch) {
@@ -133,7 +143,7 @@ TEST(ProgramRules, ATableOfCollectivesNeedsNcclAndComesFirstWithoutPyTorch) {
     return loss.refusal(features, Configure{loss.id, CollectiveTable{}}, 0);
   };
   const ProgramFeatures with_nccl =
-      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "", ""});
+      features_of({"ready", "0", "", "0", "0", "", "", "0", "0", "0", "0", "", "", "", "0"});
   EXPECT_EQ(table(with_nccl), "");
   EXPECT_TRUE(with_nccl.capabilities().settings.has<CollectiveTable>());
   EXPECT_EQ(table(common_features(with_nccl, kPlain)), "no table of collectives: no NCCL");
