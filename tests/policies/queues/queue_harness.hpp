@@ -42,7 +42,7 @@ class QueueHarness : private Carrier {
   }
   /// Sets the instant of the next calls.
   void set_time(Nanos now) { now_ = now; }
-  /// From now on a start takes time: the jobs of decisions have no GPUs yet.
+  /// Lets starts take time from now on: the jobs of decisions have no GPUs yet.
   void delay_starts() { delays_starts_ = true; }
   void end(std::uint32_t job) { emit_event(JobDone{{job}}); }
 
