@@ -11,7 +11,7 @@ constexpr Nanos kMinute = 60 * kNanosPerSecond;
 constexpr std::array<Nanos, 4> kLimits{kMinute, 5 * kMinute, 15 * kMinute, 60 * kMinute};
 constexpr std::array<double, 2> kShares{0.80, 0.95};  ///< shares of instants inside the intervals
 /// Correction of a share for a job that missed its interval. Larger steps follow changes faster,
-/// and vary more: with 0.05 the 95% intervals had less coverage than without any.
+/// and vary more.
 constexpr double kCorrectionStep = 0.02;
 constexpr double kMostWeight = 4;  ///< weight of a job with more forecasts than the mean, at most
 constexpr std::array<const char*, 5> kNames{"1 min", "5 min", "15 min", "1 h", "longer"};
