@@ -110,32 +110,24 @@ std::vector<UnderPolicy> simulate_under(const ReplayLogOptions& options,
   return out;
 }
 
-/// Returns whole milliseconds, as the tables have them.
-Nanos to_table(Nanos at) {
-  constexpr Nanos kMillisecond = kNanosPerSecond / 1000;
-  return (at + kMillisecond / 2) / kMillisecond * kMillisecond;
-}
+constexpr Nanos kTableUnit = kNanosPerSecond / 1000;
 
 /// Returns an instant in seconds for a table; empty for kNever.
 std::string seconds_field(Nanos at) {
-  return at == kNever ? std::string() : fmt::format("{:.3f}", to_seconds(to_table(at)));
+  return at == kNever ? std::string()
+                      : fmt::format("{:.3f}", to_seconds(sim::rounded_to(at, kTableUnit)));
 }
 
-/// Returns the time with GPUs. Of a job that ran once it is the difference of the instants in the
-/// table, so that jobs which end together there also do if the table is simulated.
-Nanos served_in_table(const sim::JobInQueue& job) {
-  if (job.starts.size() != 1 || job.end == kNever) return job.served;
-  return to_table(job.end) - to_table(job.starts.front());
-}
-
+/// The time with GPUs is that between the instants of the table, so that jobs which end together
+/// there also do if the table is simulated.
 void write_course(const std::string& name, const sim::QueueCourse& course, std::string& text) {
   for (const sim::JobInQueue& job : course.jobs) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n", name,
-                   csv_field(job.spec.name), job.spec.gpus, csv_field(job.spec.pool),
-                   csv_field(job.spec.user), seconds_field(job.spec.estimate),
-                   seconds_field(job.spec.submit), seconds_field(job.arrived),
-                   job.starts.empty() ? "" : seconds_field(job.starts.front()),
-                   seconds_field(job.end), seconds_field(served_in_table(job)), job.starts.size());
+    fmt::format_to(
+        std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n", name,
+        csv_field(job.spec.name), job.spec.gpus, csv_field(job.spec.pool), csv_field(job.spec.user),
+        seconds_field(job.spec.estimate), seconds_field(job.spec.submit),
+        seconds_field(job.arrived), job.starts.empty() ? "" : seconds_field(job.starts.front()),
+        seconds_field(job.end), seconds_field(job.served_in(kTableUnit)), job.starts.size());
   }
 }
 
@@ -147,8 +139,7 @@ std::string courses_csv(const sim::QueueCourse& recorded, const std::vector<Unde
   return text;
 }
 
-std::string differences_csv(const sim::RecordedQueue& queue,
-                            const std::vector<UnderPolicy>& all) {
+std::string differences_csv(const sim::RecordedQueue& queue, const std::vector<UnderPolicy>& all) {
   std::string text =
       "policy,job_id,gpus,start,recorded_start_s,simulated_start_s,competing_event,distance_s\n";
   for (const UnderPolicy& under : all) {
@@ -169,8 +160,8 @@ std::string describe(const sim::RecordedQueue& queue, const sim::StartDifference
                                 : fmt::format("nearest competing event: {}, {:.3f} s away",
                                               each.nearest.what, to_seconds(each.nearest.distance));
   return fmt::format("job {}, start {}: recorded {}, simulated {}; {}",
-                     queue.recorded().jobs[each.job].spec.name, each.start,
-                     instant(each.recorded), instant(each.simulated), nearest);
+                     queue.recorded().jobs[each.job].spec.name, each.start, instant(each.recorded),
+                     instant(each.simulated), nearest);
 }
 
 void print_under(const sim::RecordedQueue& queue, const std::vector<UnderPolicy>& all) {

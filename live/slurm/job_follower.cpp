@@ -69,6 +69,13 @@ bool is_startable(const SlurmJob& row, const NodeMap& nodes) {
          row.id.find('+') == std::string::npos;
 }
 
+/// Returns true if two ascending lists have a name in common.
+bool has_common_name(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::any_of(a.begin(), a.end(), [&b](const std::string& name) {
+    return std::binary_search(b.begin(), b.end(), name);
+  });
+}
+
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   return names;
@@ -347,6 +354,11 @@ void JobFollower::place_job(Tracked& job, const SlurmJob& row) {
     for (auto& [id, other] : jobs_) {  // orders for GPUs that the job has taken
       if (gpus) break;
       if (other.stage != Stage::ordered || other.id == job.id) continue;
+      if (!has_common_name(other.order.nodes, job.placed_on)) continue;
+      outlet_.report(fmt::format("job {}: the order to start on {} is withdrawn: expected its GPUs "
+                                 "free, found job {} on {}",
+                                 id, fmt::join(other.order.nodes, ","), job.id,
+                                 fmt::join(job.placed_on, ",")));
       withdraw_order(other);
       gpus = unowned_gpus(world_.state(), nodes, row.gpus_per_node, nodes_.gpus_per_node());
     }

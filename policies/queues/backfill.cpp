@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/queues/granted_gpus.hpp"
+
 namespace orrery {
 
 Needs BackfillPolicy::needs() const {
@@ -25,7 +27,8 @@ std::optional<GpuRuns> BackfillPolicy::place_on_kind(const JobSpec& job, std::si
 
 std::size_t BackfillPolicy::kind_of(const Observation& seen, JobId job) const {
   const auto started = started_.find(job);
-  return started == started_.end() ? free_kinds().kind_of(seen.jobs[job].gpus) : started->second;
+  if (started != started_.end()) return started->second;
+  return free_kinds().kind_of(granted_gpus(seen.jobs[job]));
 }
 
 std::uint32_t BackfillPolicy::most_free_of_a_kind() const {

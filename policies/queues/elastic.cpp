@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policies/parameters.pb.h"
+#include "policies/queues/granted_gpus.hpp"
 #include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
@@ -29,11 +30,6 @@ GpuRuns later_gpus(const GpuRuns& gpus, std::uint32_t count) {
     count -= skipped;
   }
   return later;
-}
-
-/// Returns the GPUs that the job has, or is about to have.
-const GpuRuns& gpus_of(const JobInfo& job) {
-  return job.is_placed() || !job.next ? job.gpus : job.next->gpus;
 }
 
 }  // namespace
@@ -86,7 +82,7 @@ void ElasticPolicy::run(const JobInfo& job, Nanos since) {
   Running running = limits_of(job.spec);
   if (!running.is_elastic()) return;
   running.started = job.is_placed() ? job.started : since;
-  running.gpus = gpus_of(job);
+  running.gpus = granted_gpus(job);
   running_[job.spec.id] = std::move(running);
   Nanos& changed = changed_.try_emplace(job.spec.id, since).first->second;
   changed = std::max(changed, since);
@@ -201,8 +197,8 @@ void ElasticPolicy::decide_changes(const Observation& seen, DecisionList& decisi
   for (const bool shrinks : {true, false}) {
     for (const auto& [id, running] : running_) {
       const JobInfo& job = seen.jobs[id];
-      const bool starts = gpus_of(job).empty();
-      if (running.gpus == gpus_of(job) || (running.has_shrunk && !starts) != shrinks) continue;
+      const bool starts = granted_gpus(job).empty();
+      if (running.gpus == granted_gpus(job) || (running.has_shrunk && !starts) != shrinks) continue;
       ParallelLayout layout = job.spec.layout;
       if (!job.spec.is_training()) layout.data = running.size();
       const char* const why = starts ? "next in line" : shrinks ? "makes room" : "uses free GPUs";

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "policies/parameters.pb.h"
+#include "policies/queues/granted_gpus.hpp"
 #include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
@@ -91,10 +92,10 @@ struct MultifactorPolicy::Pass {
   const Observation& seen;
   DecisionList& decisions;
   QosUse use;
-  Jobs selected;            ///< jobs that run after the pass, as far as it is known
-  std::uint64_t left = 0;  ///< free GPUs without those of selected jobs
-  Track* blocked = nullptr;  ///< first job that does not fit
-  std::optional<HeadStart> head = {};  ///< start that `blocked` expects
+  Jobs selected;                         ///< jobs that run after the pass, as far as it is known
+  std::uint64_t left = 0;                ///< free GPUs without those of selected jobs
+  Track* blocked = nullptr;              ///< first job that does not fit
+  std::optional<HeadStart> head = {};    ///< start that `blocked` expects
   std::map<JobId, GpuRuns> placed = {};  ///< GPUs of the jobs that this pass has started
   /// Sizes that could not be placed at any node: less and less is free.
   std::set<std::uint32_t> too_scattered = {};
@@ -215,10 +216,9 @@ MultifactorPolicy::HeadStart MultifactorPolicy::head_start_on(const Pass& pass, 
       const Track& each = *pass.selected[std::get<2>(ends[before])];
       const auto placed = pass.placed.find(each.id);
       const GpuRuns& gpus =
-          placed == pass.placed.end() ? pass.seen.jobs[each.id].gpus : placed->second;
+          placed == pass.placed.end() ? granted_gpus(pass.seen.jobs[each.id]) : placed->second;
       const bool everywhere = start.closed.empty() || gpus.empty();
-      open += everywhere ? each.gpus
-                         : gpus_outside(gpus, start.closed, node_size_);
+      open += everywhere ? each.gpus : gpus_outside(gpus, start.closed, node_size_);
     }
     if (open < job.gpus) continue;
     start.extra = open - job.gpus;
@@ -304,9 +304,9 @@ bool MultifactorPolicy::start_on(Pass& pass, Track& job, Kind kind,
   // On its own reservations alone, or on another kind, the job delays no first job that cannot use
   // them.
   const bool is_other_kind = pass.head && pass.head->kind != kind;
-  const bool is_on_own = pass.head && !own.empty() && job.gpus <= free_in(own) &&
-                         std::includes(pass.head->closed.begin(), pass.head->closed.end(),
-                                       own.begin(), own.end());
+  const bool is_on_own =
+      pass.head && !own.empty() && job.gpus <= free_in(own) &&
+      std::includes(pass.head->closed.begin(), pass.head->closed.end(), own.begin(), own.end());
   const bool is_short = !pass.head || job.estimate <= pass.head->shadow - pass.seen.now;
   const bool only_own = !is_short && !is_other_kind && is_on_own;
   const bool needs_extra = !is_short && !is_other_kind && !is_on_own;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "policies/queues/granted_gpus.hpp"
 
 namespace orrery {
 namespace {
@@ -55,8 +56,10 @@ void PowerRoom::begin_pass(const Observation& seen) {
   reserved_ = 0;
   reserved_from_ = kNever;
   for (const JobInfo& job : seen.jobs) {
-    if (job.is_placed()) {
-      runs_.push_back({expected_end(job), static_cast<std::uint32_t>(job.gpus.size())});
+    const GpuRuns& gpus = granted_gpus(job);
+    if (!gpus.empty()) {
+      const Nanos end = job.is_placed() ? expected_end(job) : now_ + time_left(job.spec);
+      runs_.push_back({end, static_cast<std::uint32_t>(gpus.size())});
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "policies/queues/granted_gpus.hpp"
+
 namespace orrery {
 
 // ---- where jobs stand -----------------------------------------------------------------------
@@ -204,7 +206,7 @@ PreemptivePolicy::Selection PreemptivePolicy::select_by_kind(const Observation& 
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) left.push_back(kinds.total(kind));
   std::vector<Turn> turns;
   for (const auto& [id, job] : jobs_) {
-    if (job.running) left[kinds.kind_of(seen.jobs[id].gpus)] += job.gpus;
+    if (job.running) left[kinds.kind_of(granted_gpus(seen.jobs[id]))] += job.gpus;
     turns.push_back({order_of(job.place, job.gpus, job.running, seen.now), id, &job});
   }
   std::sort(turns.begin(), turns.end(),
@@ -213,9 +215,8 @@ PreemptivePolicy::Selection PreemptivePolicy::select_by_kind(const Observation& 
   for (const Turn& turn : turns) {
     const JobInfo& info = seen.jobs[turn.job];
     const bool running = turn.track->running;
-    const std::vector<std::size_t> order = running
-                                               ? std::vector{kinds.kind_of(info.gpus)}
-                                               : kinds.order_for(info.spec);
+    const std::vector<std::size_t> order =
+        running ? std::vector{kinds.kind_of(granted_gpus(info))} : kinds.order_for(info.spec);
     const auto found = std::find_if(order.begin(), order.end(), [&](std::size_t kind) {
       return turn.track->gpus <= left[kind];
     });
@@ -239,17 +240,17 @@ void PreemptivePolicy::dispatch_jobs(const Observation& seen, DecisionList& deci
 }
 
 void PreemptivePolicy::preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
-                                DecisionList& decisions) {
+                                    DecisionList& decisions) {
   for (const JobId id : jobs) {
     decisions.add(Assign{.job = id}, "makes room");
-    return_gpus(seen.jobs[id].gpus);
+    return_gpus(granted_gpus(seen.jobs[id]));
     stop(jobs_.at(id), seen.now);
     taken_off_at_ = seen.now;
   }
 }
 
 void PreemptivePolicy::start_jobs(const Observation& seen, const std::vector<JobId>& jobs,
-                              DecisionList& decisions) {
+                                  DecisionList& decisions) {
   std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
   for (const JobId id : jobs) {
     const JobSpec& spec = seen.jobs[id].spec;

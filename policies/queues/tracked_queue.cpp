@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/random.hpp"
+#include "policies/queues/granted_gpus.hpp"
 
 namespace orrery {
 
@@ -83,7 +84,7 @@ void TrackedQueue::save(Archive& archive) const {
 
 void TrackedQueue::preempt_job(const Observation& seen, Track& job, DecisionList& decisions) {
   decisions.add(Assign{.job = job.id}, "makes room");
-  return_gpus(seen.jobs[job.id].gpus);
+  return_gpus(granted_gpus(seen.jobs[job.id]));
   enter_queue(seen.jobs[job.id], seen.now);
   taken_off_at_ = seen.now;
 }

@@ -9,6 +9,11 @@ namespace {
 
 constexpr Nanos kMinute = 60 * kNanosPerSecond;
 constexpr std::array<Nanos, 4> kLimits{kMinute, 5 * kMinute, 15 * kMinute, 60 * kMinute};
+constexpr std::array<double, 2> kShares{0.80, 0.95};  ///< shares of instants inside the intervals
+/// Correction of a share for a job that missed its interval. Larger steps follow changes faster,
+/// and vary more.
+constexpr double kCorrectionStep = 0.02;
+constexpr double kMostWeight = 4;  ///< weight of a job with more forecasts than the mean, at most
 constexpr std::array<const char*, 5> kNames{"1 min", "5 min", "15 min", "1 h", "longer"};
 
 /// Returns the sample at a place, between two samples in proportion.
@@ -115,7 +120,8 @@ ForecastScore::Widening ForecastScore::widening(const Horizon& horizon,
                                                 const std::vector<Excess>& late) {
   if (horizon.jobs.size() < kLeast) return {};
   const double one_more = 1 + 1 / static_cast<double>(horizon.jobs.size());
-  const std::array<double, 2> shares{0.80 * one_more, 0.95 * one_more};
+  const std::array<double, 2> shares{(kShares[0] + horizon.correction[0]) * one_more,
+                                     (kShares[1] + horizon.correction[1]) * one_more};
   std::array<double, 2> out{};
   std::vector<double> values;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -194,12 +200,20 @@ std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual)
     const OpenOfJob& open = known.mapped()[i];
     std::vector<Excess> found;
     std::uint64_t left = open.made;
+    const std::array<std::uint64_t, 2> inside{horizons_[i].in80, horizons_[i].in95};
     for (const Open& each : open.kept) {
       const std::uint64_t weight = std::min(open.weight, left);
       left -= weight;
       score(each, actual, weight, horizons_[i]);
       found.push_back(excess(each.raw, actual));
       out.push_back(each.shown);
+    }
+    if (open.made > 0) {
+      const auto made = static_cast<double>(open.made);
+      correct_shares(horizons_[i],
+                     {1 - static_cast<double>(horizons_[i].in80 - inside[0]) / made,
+                      1 - static_cast<double>(horizons_[i].in95 - inside[1]) / made},
+                     made);
     }
     add_job(horizons_[i], std::move(found));
   }
@@ -208,6 +222,22 @@ std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual)
   });
   measured_ = kNever;
   return out;
+}
+
+/// Raises the share of an interval after a job that missed it, and lowers the share after a job
+/// inside (adaptive conformal inference, Gibbs and Candes 2021): the coverage then approaches what
+/// the interval claims, also if errors change with time or depend on each other. A correction may
+/// lead beyond the largest earlier error, and is then paid off by later jobs: a limit would forget
+/// the misses of jobs that come late together.
+void ForecastScore::correct_shares(Horizon& horizon, const std::array<double, 2>& missed,
+                                   double forecasts) {
+  ++horizon.scored_jobs;
+  const double mean =
+      static_cast<double>(horizon.forecasts) / static_cast<double>(horizon.scored_jobs);
+  const double weight = std::min(forecasts / mean, kMostWeight);
+  for (std::size_t i = 0; i < kShares.size(); ++i) {
+    horizon.correction[i] += kCorrectionStep * weight * (missed[i] - (1 - kShares[i]));
+  }
 }
 
 void ForecastScore::add_job(Horizon& horizon, std::vector<Excess> found) {

@@ -2,8 +2,11 @@
 // forecasts widen or narrow the intervals of later ones, so that their coverage approaches what
 // they claim (conformalized quantile regression, Romano, Patterson and Candes 2019, with the errors
 // of the newest jobs). A forecast whose instant is unknown and later than its interval counts with
-// the error that it has at least: otherwise the jobs that come early would set the intervals.
-// Used by sim/forecast/twin. One thread; nanoseconds of the policy clock.
+// the error that it has at least: otherwise the jobs that come early would set the intervals. Each
+// job that misses an interval raises the share of earlier errors that later intervals cover, and
+// each other one lowers the share (adaptive conformal inference, Gibbs and Candes 2021): earlier
+// errors tell less than they should if the futures have another policy than the cluster. Used by
+// sim/forecast/twin. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <array>
@@ -69,6 +72,8 @@ class ForecastScore {
     std::map<float, std::uint64_t> errors_s;  ///< numbers of forecasts
     std::uint64_t forecasts = 0, in80 = 0, in95 = 0;
     std::deque<std::vector<Excess>> jobs;  ///< excesses of the newest jobs
+    std::uint64_t scored_jobs = 0;         ///< jobs with forecasts
+    std::array<double, 2> correction{};    ///< added to the shares that the intervals claim
   };
   /// Forecast with the intervals of its samples, before they were widened.
   struct Open {
@@ -86,6 +91,8 @@ class ForecastScore {
   static void add_job(Horizon& horizon, std::vector<Excess> found);
   void measure_widening(Nanos now) const;
   static ScoreRow row(const std::string& name, const Horizon& horizon);
+  static void correct_shares(Horizon& horizon, const std::array<double, 2>& missed,
+                             double forecasts);
   static void score(const Open& open, Nanos actual, std::uint64_t weight, Horizon& horizon);
   std::size_t most_of_job() const;
 

@@ -101,6 +101,14 @@ CompetingEvent nearest_to(Nanos at, std::size_t job, const std::vector<Occurrenc
 
 // ---- courses --------------------------------------------------------------------------------
 
+Nanos JobInQueue::served_in(Nanos unit) const {
+  Nanos sum = 0;
+  for (std::size_t run = 0; run < stops.size(); ++run) {
+    sum += rounded_to(stops[run], unit) - rounded_to(starts[run], unit);
+  }
+  return sum;
+}
+
 double QueueCourse::mean_wait_s() const {
   double sum = 0;
   for (const JobInQueue& job : jobs) {
@@ -122,7 +130,7 @@ void CourseReader::add_observation(const Observation& seen) {
 
 void CourseReader::add_event(const Event& event, Nanos now) {
   if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
-    jobs_.push_back({.spec = submitted->job, .arrived = now, .starts = {}});
+    jobs_.push_back({.spec = submitted->job, .arrived = now, .starts = {}, .stops = {}});
     standing_.emplace_back();
   } else if (const auto* outcome = std::get_if<Decided>(&event)) {
     add_outcome(*outcome);
@@ -165,21 +173,32 @@ void CourseReader::start_job(JobId job, Nanos now) {
   jobs_[job.value].starts.push_back(now);
 }
 
-/// A stop of a job without GPUs is that of an order that was withdrawn.
+/// A stop of a job without GPUs is that of an order that was withdrawn. An order that the policy
+/// itself withdrew had the GPUs until then; the backend withdraws an order that has failed.
 void CourseReader::stop_job(JobId job, Nanos now) {
   Standing& standing = standing_[job.value];
+  if (!standing.since && standing.given && standing.taken) {
+    const Nanos taken = *standing.taken;
+    start_job(job, *standing.given);
+    standing.taken = taken;
+  }
   if (standing.since) {
     if (!standing.taken && has_lost_part_ && jobs_[job.value].end == kNever) {
       changes_.stop_jobs = true;
     }
-    jobs_[job.value].served += standing.taken.value_or(now) - *standing.since;
+    end_run(job, standing.taken.value_or(now));
   }
   standing = {};
 }
 
+void CourseReader::end_run(JobId job, Nanos at) {
+  jobs_[job.value].stops.push_back(at);
+  jobs_[job.value].served += at - *standing_[job.value].since;
+}
+
 QueueCourse CourseReader::finish_course(Nanos end) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    if (standing_[i].since) jobs_[i].served += end - *standing_[i].since;
+    if (standing_[i].since) end_run({static_cast<std::uint32_t>(i)}, end);
   }
   return {std::move(jobs_), end};
 }
@@ -288,8 +307,11 @@ std::vector<StartDifference> RecordedQueue::differences(const QueueCourse& simul
   for (std::size_t i = 0; i < recorded_.jobs.size(); ++i) {
     const JobInQueue &was = recorded_.jobs[i], &is = simulated.jobs[i];
     for (std::size_t k = 0; k < std::max(was.starts.size(), is.starts.size()); ++k) {
-      StartDifference each{.job = i, .start = k + 1, .recorded = start(was, k),
-                           .simulated = start(is, k), .nearest = {}};
+      StartDifference each{.job = i,
+                           .start = k + 1,
+                           .recorded = start(was, k),
+                           .simulated = start(is, k),
+                           .nearest = {}};
       // The record does not show the outcomes of the decisions of its last instant.
       const bool is_open = was.end == kNever && each.at() >= recorded_.end;
       if (each.recorded != each.simulated && !is_open) out.push_back(std::move(each));
@@ -305,9 +327,8 @@ std::vector<StartDifference> RecordedQueue::differences(const QueueCourse& simul
   std::sort(all.begin(), all.end(),
             [](const Occurrence& a, const Occurrence& b) { return a.at < b.at; });
   for (StartDifference& each : out) each.nearest = nearest_to(each.at(), each.job, all);
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-    return a.at() < b.at();
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.at() < b.at(); });
   return out;
 }
 

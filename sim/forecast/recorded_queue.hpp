@@ -31,9 +31,16 @@ struct JobInQueue {
   JobSpec spec;
   Nanos arrived = 0;          ///< instant at which the policies saw the job
   std::vector<Nanos> starts;  ///< instants at which the job got its GPUs, ascending
+  std::vector<Nanos> stops;   ///< instants at which the runs of `starts` ended, ascending
   Nanos served = 0;           ///< time with GPUs
   Nanos end = kNever;         ///< kNever: the job had not ended
+
+  /// Returns the time with GPUs between instants that are rounded to whole units. For example, runs
+  /// from 0.4 to 1.6 s and from 2.4 to 3.6 s have 4 s in units of 1 s.
+  Nanos served_in(Nanos unit) const;
 };
+/// Returns the instant rounded to whole units.
+inline Nanos rounded_to(Nanos at, Nanos unit) { return (at + unit / 2) / unit * unit; }
 
 /// Course of a queue from its first to its last instant. Jobs are indexed by their ids in the log.
 struct QueueCourse {
@@ -79,6 +86,7 @@ class CourseReader {
   void add_event(const Event& event, Nanos now);
   void add_outcome(const Decided& outcome);
   void stop_job(JobId job, Nanos now);
+  void end_run(JobId job, Nanos at);
 
   std::vector<JobInQueue> jobs_;
   std::vector<Standing> standing_;
@@ -90,15 +98,15 @@ class CourseReader {
 
 /// Event of another job that could have come before or after a decision.
 struct CompetingEvent {
-  std::string what;          ///< for example "end of 17"; empty: there is none
+  std::string what;         ///< for example "end of 17"; empty: there is none
   Nanos distance = kNever;  ///< time between the event and the decision
 };
 
 /// Start of a job that the record and the simulation have at different instants; kNever: not at
 /// all.
 struct StartDifference {
-  std::size_t job = 0;       ///< index in QueueCourse::jobs
-  std::size_t start = 1;     ///< number of the job's start, from 1
+  std::size_t job = 0;    ///< index in QueueCourse::jobs
+  std::size_t start = 1;  ///< number of the job's start, from 1
   Nanos recorded = kNever, simulated = kNever;
   CompetingEvent nearest;  ///< event nearest to the earlier of both instants, at another instant
 

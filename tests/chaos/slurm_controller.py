@@ -16,13 +16,15 @@ is counted apart, by the instants of the acts and of the kills. Counted as wrong
 - drained: a node that Slurm drained although no job that was ordered there had begun or ended
   within five seconds before a kill (slurmctld may keep the order and lose the start, and then
   starts the job again by itself);
-- silent: a restart of slurmctld, a lost job or a second start that no message names.
+- silent: a restart of slurmctld, a lost job that was ordered to start, or a second start that no
+  message names. An order of a later job that got the id of a lost one is not counted.
 
 A slurmd keeps the id of a job that ended while slurmctld had lost its start. It refuses a second
 start of this job, and Slurm drains the node. This script then does the operator's part: it starts
 the slurmd again, resumes the node, and counts it apart.
 """
 
+import math
 import random
 import re
 import sys
@@ -36,6 +38,7 @@ from slurm_target import (
     cluster,
     has_ended,
     keep_logs,
+    lines_of,
     read_rows,
     repeated_orders,
 )
@@ -98,6 +101,12 @@ class Attack:
         """Whether an act at this instant may be lost by Slurm itself."""
         return any(begin - YOUNG_S <= at <= end + 1 for begin, end in self.downs)
 
+    def is_ordered(self, job, acts):
+        """Whether the job itself, not a later one with its id, was ordered to start."""
+        later = [each.at for each in self.jobs if each.id == job.id and each.at > job.at]
+        return any(kind == "start" and job.at <= at < min(later, default=math.inf)
+                   for at, kind in lines_of(acts, job.id))  # fmt: skip
+
     def judge_starts(self, job, text, wrong):
         """Number of starts that Slurm itself has repeated; adds the others to `wrong`."""
         starts, ends = job.marks("start"), job.marks("end")
@@ -141,7 +150,7 @@ class Attack:
             row, ends = rows.get(job.name), job.marks("end")
             if not ends and row is None and self.is_young(job.at):
                 lost += 1
-                if f" start job {job.id} on" in text and f"job {job.id} of " not in text:
+                if self.is_ordered(job, acts) and f"job {job.id} of " not in text:
                     wrong.append(f"silent: no message names the lost job {job.id}")
             elif not ends:
                 wrong.append(f"lost: job {job.id} of {job.at:.1f}, {row and row.state}")

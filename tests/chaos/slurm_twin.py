@@ -1,7 +1,7 @@
 """Forecasts of `orrery twin slurm` beside those of `squeue --start`, on a real Slurm under load.
 
 python3 tests/chaos/slurm_twin.py [--minutes 30] [--load 1.1] [--seed 1] [--record FILE]
-    [--log OUT.csv]
+    [--log OUT.csv] [--backlog 50]
 
 Four users (root only; otherwise one) submit jobs of one minute and more, with limits of 1.2 to 5
 times their durations, to eight nodes that Slurm's own backfill manages. The twin makes a forecast
@@ -9,8 +9,9 @@ every ten seconds, and `squeue --start` is read every five. A pair is a forecast
 newest answer of Slurm before it, if Slurm had an estimate. The table has a row for each horizon
 (time until the twin's median) and is of all pairs whose jobs have started. Counted as wrong: a
 median error above a quarter of Slurm's at 1, 5 or 15 minutes, and a coverage of the intervals
-beyond 80 +-5 and 95 +-3 percent. --log writes the jobs as a log for `orrery twin jobs` and runs
-nothing; with a record, the twin's tables stay in a folder beside it.
+beyond 80 +-5 and 95 +-3 percent. The first `--backlog` jobs are submitted at once. --log writes the
+jobs as a log for `orrery twin jobs` and runs nothing; with a record, the twin's tables stay in a
+folder beside it.
 """
 
 import bisect
@@ -29,7 +30,6 @@ from slurm_target import PROGRAM, USERS, Book, arguments, cluster
 
 NODES, GPUS = 8, 8
 SIZES = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (1, 8), (2, 8)]  # about those of philly_mid
-BACKLOG = 50  # jobs submitted at once
 HORIZONS = [("1 min", 60), ("5 min", 300), ("15 min", 900), ("longer", math.inf)]
 SLACK_S = 7  # most seconds between a forecast and the answer of Slurm before it
 
@@ -38,7 +38,7 @@ class Load:
     """Jobs to submit: (instant in seconds from the begin, nodes, GPUs, seconds, minutes of limit,
     name, user). Each user has two kinds of jobs, whose durations have their own median."""
 
-    def __init__(self, dice, minutes, load, users):
+    def __init__(self, dice, minutes, load, users, backlog):
         self.dice, self.users = dice, users
         self.medians = {(user, kind): dice.uniform(60, 240) for user in users for kind in "ab"}
         self.jobs, at, work = [], 0.0, 0.0
@@ -46,7 +46,7 @@ class Load:
             job = self.draw(at)
             self.jobs.append(job)
             work += job[1] * job[2] * job[3]
-            if len(self.jobs) > BACKLOG:
+            if len(self.jobs) > backlog:
                 mean = work / len(self.jobs) / (NODES * GPUS * load)
                 at += dice.expovariate(1 / mean)
 
@@ -97,7 +97,8 @@ class Watch:
 def run_under_load(slurm, options, folder):
     """The twin's table of forecasts and Slurm's answers."""
     users = USERS if os.geteuid() == 0 else (None,)
-    load = Load(random.Random(options.seed), options.minutes, options.load, users)
+    load = Load(random.Random(options.seed), options.minutes, options.load, users,
+                options.backlog)  # fmt: skip
     slurm.environment["SLURM_TIME_FORMAT"] = "%s"
     twin = subprocess.Popen(
         [PROGRAM, "twin", "slurm", "--policy", "easy,srtf", "--partition", "other", "--every",
@@ -180,10 +181,10 @@ def keep_tables(folder, options):
 
 
 def main():
-    options = arguments(__doc__, minutes=30.0, load=1.1, log="")
+    options = arguments(__doc__, minutes=30.0, load=1.1, log="", backlog=50)
     if options.log:
-        write_log(Load(random.Random(options.seed), options.minutes, options.load, USERS),
-                  options.log)  # fmt: skip
+        write_log(Load(random.Random(options.seed), options.minutes, options.load, USERS,
+                       options.backlog), options.log)  # fmt: skip
         return 0
     book = Book(options.record)
     if options.seed not in book.seeds():

@@ -69,7 +69,7 @@ TEST_F(Programs, LinesGoToOneProcessAndComplaintsComeBack) {
 }
 
 TEST_F(Programs, WordsOfUpdatesHoldAnyText) {
-  add("scontrol", "printf '%s.' $# \"$5\" >&2; echo >&2");
+  add("scontrol", "printf '%s.%s.\\n' $# \"$5\" >&2");  // one write: several run at once
   const auto slurm = installed_slurm(std::chrono::seconds(10));
   const std::vector<std::string> words{"update", "JobId=17", "ReqNodeList=n3", "StartTime=now"};
   std::vector<std::vector<std::string>> updates(150, words);

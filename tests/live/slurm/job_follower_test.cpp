@@ -328,14 +328,20 @@ TEST(JobFollower, HeldDependentAndLaterJobsAndChosenNodesAreRespected) {
 
 TEST(JobFollower, AStartElsewhereTakesGpusFromOpenOrders) {
   Followed with;
+  with.slurm.jobs["16"] = {.per_node = 4};
   with.slurm.jobs["17"] = {.per_node = 4};
   with.read(1000);
-  with.start(0, {{4}, {5}, {6}, {7}});
+  with.start(0, {{0}, {1}, {2}, {3}});
+  with.start(1, {{4}, {5}, {6}, {7}});
   with.slurm.jobs["18"] = {.state = "RUNNING", .partition = "other", .per_node = 2};
   with.slurm.jobs["18"].placed_on = {"n2"};
   EXPECT_EQ(with.read(1001), "submitted stopped started");
   EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
-  EXPECT_EQ(with.world().state().free, 14u);
+  EXPECT_EQ(with.slurm.jobs["16"].required, std::vector<std::string>{"n1"}) << "of another node";
+  EXPECT_EQ(with.reports, std::vector<std::string>{
+                              "job 17: the order to start on n2 is withdrawn: expected its GPUs "
+                              "free, found job 18 on n2"});
+  EXPECT_EQ(with.world().state().free, 10u);
 }
 
 TEST(JobFollower, PlacesThatDoNotFitTheRequestAreRefused) {

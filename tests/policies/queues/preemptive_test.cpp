@@ -24,6 +24,30 @@ TEST(Srtf, TheShorterTakesItsPlace) {
   EXPECT_EQ(queue.ask_policy(), (Started{0}));
 }
 
+TEST(Srtf, AStartThatIsPendingMakesRoomAtOnce) {
+  QueueHarness queue("srtf", 1, 4);
+  queue.delay_starts();
+  queue.submit_job(4, seconds(100));
+  EXPECT_EQ(queue.ask_policy(), (Started{0}));
+  ASSERT_FALSE(queue.world().jobs()[{0}].is_placed());
+  queue.submit_job(4, seconds(10));
+  EXPECT_EQ(queue.ask_policy(), (Started{0, 1})) << "one start is withdrawn, the other begins";
+  EXPECT_TRUE(queue.world().jobs()[{1}].next.has_value());
+}
+
+TEST(MaxMin, AStartThatIsPendingMakesRoomAtOnce) {
+  QueueHarness queue("max-min", 1, 4);
+  queue.delay_starts();
+  JobSpec owner;
+  owner.pool = "a";
+  queue.submit_owned(2, seconds(100), owner);
+  queue.submit_owned(2, seconds(100), owner);
+  EXPECT_EQ(queue.ask_policy(), (Started{0, 1}));
+  owner.pool = "b";
+  queue.submit_owned(2, seconds(100), owner);
+  EXPECT_EQ(queue.ask_policy(), (Started{1, 2})) << "each has half of the GPUs";
+}
+
 TEST(Srtf, EqualsDoNotTakeEachOthersPlaces) {
   QueueHarness queue("srtf", 1, 4);
   queue.submit_job(4, seconds(10));

@@ -14,9 +14,11 @@ namespace orrery {
 /// World in which a queue policy places jobs.
 class QueueHarness : private Carrier {
  public:
+  /// `kinds`: kind of the GPUs of each node; empty: one kind.
   QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size,
-               const std::vector<std::string>& changes = {})
-      : replay_(make_replay(policy, nodes, size, changes)),
+               const std::vector<std::string>& changes = {},
+               const std::vector<std::string>& kinds = {})
+      : replay_(make_replay(policy, nodes, size, changes, kinds)),
         cluster_(cluster_of(replay_)),
         world_(cluster_) {
     restart_policy();
@@ -40,6 +42,8 @@ class QueueHarness : private Carrier {
   }
   /// Sets the instant of the next calls.
   void set_time(Nanos now) { now_ = now; }
+  /// Lets starts take time from now on: the jobs of decisions have no GPUs yet.
+  void delay_starts() { delays_starts_ = true; }
   void end(std::uint32_t job) { emit_event(JobDone{{job}}); }
 
   /// Asks the policy; its decisions come true unless `reject`. The jobs that it wants started, in
@@ -50,8 +54,12 @@ class QueueHarness : private Carrier {
     const std::vector<Event> events = std::exchange(events_, {});
     Context context{rng_, kAll};
     policy_->observe(context,
-                     Observation{.now = now_, .sequence = 0, .events = events, .cluster = cluster_,
-                                 .state = world_.state(), .jobs = world_.jobs(),
+                     Observation{.now = now_,
+                                 .sequence = 0,
+                                 .events = events,
+                                 .cluster = cluster_,
+                                 .state = world_.state(),
+                                 .jobs = world_.jobs(),
                                  .samples = samples_},
                      decisions_);
     world_.begin_batch();
@@ -79,8 +87,14 @@ class QueueHarness : private Carrier {
 
  private:
   static JobReplay make_replay(const std::string& policy, std::uint32_t nodes, std::uint32_t size,
-                               const std::vector<std::string>& changes) {
+                               const std::vector<std::string>& changes,
+                               const std::vector<std::string>& kinds) {
     JobReplay replay;
+    for (const std::string& each : kinds) {
+      NodeKind& kind = *replay.add_node_kinds();
+      kind.set_kind(each);
+      kind.set_nodes(1);
+    }
     for (const std::string& each : changes) replay.add_set(each);
     replay.set_nodes(nodes);
     replay.set_gpus_per_node(size);
@@ -97,6 +111,7 @@ class QueueHarness : private Carrier {
   void carry_out(const Decision& decision) override {
     const auto& assign = std::get<Assign>(decision.what);
     if (assign.is_release()) return emit_event(JobStopped{assign.job, 0});
+    if (delays_starts_) return;
     const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
     emit_event(
         JobStarted{.job = assign.job, .epoch = epoch, .where = {assign.gpus, assign.layout}});
@@ -112,7 +127,7 @@ class QueueHarness : private Carrier {
   DecisionGate gate_{world_, kAll, *this};
   DecisionList decisions_;
   std::vector<Event> events_;
-  bool rejects_ = false;
+  bool rejects_ = false, delays_starts_ = false;
   Nanos now_ = 0;
 };
 

@@ -45,6 +45,16 @@ TEST_P(QueueOf, ASavedPolicyGoesOnWhereItWas) {
   EXPECT_NE(queue.saved(), before);
 }
 
+TEST_P(QueueOf, APendingStartHasItsKindOfGpus) {
+  QueueHarness queue(GetParam(), 2, 4, {}, {"A100", "V100"});
+  queue.delay_starts();
+  queue.submit_job(4, 100 * kNanosPerSecond);
+  queue.submit_job(4, 100 * kNanosPerSecond);
+  EXPECT_EQ(queue.ask_policy(), (Started{0, 1}));
+  queue.submit_job(4, 100 * kNanosPerSecond);
+  EXPECT_EQ(queue.ask_policy(), Started{}) << "both nodes are given away";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, QueueOf,
                          testing::Values("fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf",
                                          "las", "elastic"));

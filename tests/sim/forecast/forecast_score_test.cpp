@@ -58,6 +58,25 @@ TEST(ForecastScore, EarlierErrorsWidenTheIntervals) {
   EXPECT_NEAR(row.coverage95, 0.95, 0.02);
 }
 
+/// After 400 jobs whose errors are small, those of 200 jobs are four times as large.
+TEST(ForecastScore, TheIntervalsFollowErrorsThatGrow) {
+  ForecastScore score;
+  Rng rng(5);
+  int in80 = 0, in95 = 0;
+  for (std::uint32_t i = 0; i < 600; ++i) {
+    const Nanos made = s(1000) * i;
+    const std::vector<Nanos> samples(24, made + s(200));
+    const InstantForecast forecast = score.forecast(samples, made);
+    score.add({i}, forecast, samples);
+    const Nanos actual = made + s(200) + to_nanos((i < 400 ? 10 : 40) * rng.normal());
+    if (i >= 500 && actual >= forecast.low80 && actual <= forecast.high80) ++in80;
+    if (i >= 500 && actual >= forecast.low95 && actual <= forecast.high95) ++in95;
+    score.resolve_job({i}, actual);
+  }
+  EXPECT_NEAR(in80, 80, 8);
+  EXPECT_NEAR(in95, 95, 4);
+}
+
 /// Before any error is known, 80% and 95% of the truths are inside the intervals of 24 samples.
 TEST(ForecastScore, TheIntervalsOfFewSamplesAreWideEnough) {
   Rng rng(5);

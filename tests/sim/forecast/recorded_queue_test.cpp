@@ -177,7 +177,11 @@ class SlowCluster : public Backend, private Carrier {
     events_.push_back(std::move(event));
   }
   void carry_out(const Decision& decision) override {
-    orders_.push_back({now_s_ + 2, std::get<Assign>(decision.what)});
+    const Assign& assign = std::get<Assign>(decision.what);
+    if (!assign.is_release()) return orders_.push_back({now_s_ + 2, assign});
+    std::erase_if(orders_, [&](const auto& order) { return order.second.job == assign.job; });
+    if (ends_.erase(assign.job.value) > 0) FAIL() << "expected no preemption of a running job";
+    emit_event(JobStopped{assign.job, 0});
   }
   void read() {
     for (std::uint32_t id = 0; id < submitted_; ++id) {
@@ -205,16 +209,15 @@ class SlowCluster : public Backend, private Carrier {
     spec.submit = jobs_[id].arrives * kNanosPerSecond;
     spec.gpus = jobs_[id].gpus;
     spec.layout.data = spec.gpus;
+    spec.estimate = jobs_[id].runs * kNanosPerSecond;
     emit_event(JobSubmitted{spec});
     if (jobs_[id].runs_before) start(id, GpuRuns::range({0}, jobs_[id].gpus));
   }
   void start(std::uint32_t id, const GpuRuns& gpus) {
     if (jobs_[id].runs > 0) ends_[id] = now_s_ + jobs_[id].runs;
     const JobInfo& job = world_.jobs()[{id}];
-    emit_event(JobStarted{.job = {id},
-                          .epoch = {job.epoch.value + 1},
-                          .from = 0,
-                          .where = {gpus, job.spec.layout}});
+    emit_event(JobStarted{
+        .job = {id}, .epoch = {job.epoch.value + 1}, .from = 0, .where = {gpus, job.spec.layout}});
   }
 
   const Cluster cluster_;
@@ -232,11 +235,12 @@ class SlowCluster : public Backend, private Carrier {
   std::vector<Event> events_, shown_;
 };
 
-/// Records the cluster under fifo and returns the path of the log.
-std::string record(const std::string& name, std::vector<ClusterJob> jobs, std::int64_t until) {
+/// Records the cluster under a policy and returns the path of the log.
+std::string record(const std::string& name, std::vector<ClusterJob> jobs, std::int64_t until,
+                   const std::string& policy_name = "fifo") {
   const std::string path = log_path(name);
   SlowCluster cluster(8, std::move(jobs), until);
-  const JobReplay replay = replay_of("fifo", 1);
+  const JobReplay replay = replay_of(policy_name, 1);
   const auto policy = make_stack(replay);
   LogHeader header;
   header.set_mode("jobs");
@@ -250,12 +254,14 @@ std::string record(const std::string& name, std::vector<ClusterJob> jobs, std::i
 }
 
 TEST(RecordedQueue, TheDelayOfAStartBelongsToTheJob) {
-  const RecordedQueue queue(record(
-      "cluster",
-      {{.arrives = 1, .runs = 40, .runs_before = true}, {.arrives = 3, .gpus = 4, .runs = 20},
-       {.arrives = 5, .runs = 30}, {.arrives = 6, .cancelled = 50}, {.arrives = 7, .runs = 10},
-       {.arrives = 8, .runs = 0}},
-      300));
+  const RecordedQueue queue(record("cluster",
+                                   {{.arrives = 1, .runs = 40, .runs_before = true},
+                                    {.arrives = 3, .gpus = 4, .runs = 20},
+                                    {.arrives = 5, .runs = 30},
+                                    {.arrives = 6, .cancelled = 50},
+                                    {.arrives = 7, .runs = 10},
+                                    {.arrives = 8, .runs = 0}},
+                                   300));
   EXPECT_EQ(queue.undecided(), 1u);
   EXPECT_EQ(queue.recorded().unended(), 1u);
   const std::vector<JobInQueue>& jobs = queue.recorded().jobs;
@@ -266,11 +272,29 @@ TEST(RecordedQueue, TheDelayOfAStartBelongsToTheJob) {
   EXPECT_TRUE(differences_under(queue, "fifo").empty());
 }
 
+TEST(JobInQueue, TheTimeWithGpusIsThatBetweenRoundedInstants) {
+  const JobInQueue job{.spec = {}, .starts = {4, 24, 50}, .stops = {16, 36, 54}, .served = 28};
+  EXPECT_EQ(job.served_in(10), 20 + 20 + 0);
+  EXPECT_EQ(job.served_in(1), job.served);
+}
+
+// Job 0 is ordered at 1 s and would start at 3 s; at 2 s job 1 gets its GPUs.
+TEST(RecordedQueue, AnOrderThatThePolicyWithdrawsHasItsGpusUntilThen) {
+  const RecordedQueue queue(
+      record("withdrawn", {{.arrives = 1, .runs = 50}, {.arrives = 2, .runs = 10}}, 100, "srtf"));
+  const std::vector<JobInQueue>& jobs = queue.recorded().jobs;
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[1].starts, std::vector<Nanos>{2 * kNanosPerSecond});
+  EXPECT_EQ(jobs[0].starts, (std::vector<Nanos>{1 * kNanosPerSecond, 14 * kNanosPerSecond}));
+  EXPECT_EQ(jobs[0].served, (1 + 52) * kNanosPerSecond);
+  EXPECT_EQ(jobs[0].stops, (std::vector<Nanos>{2 * kNanosPerSecond, 66 * kNanosPerSecond}));
+  EXPECT_EQ(jobs[0].end, 66 * kNanosPerSecond);
+  EXPECT_TRUE(differences_under(queue, "srtf").empty());
+}
+
 TEST(RecordedQueue, AJobThatHasNotEndedKeepsItsGpus) {
-  const RecordedQueue queue(record("unended",
-                                   {{.arrives = 1, .gpus = 8, .runs = 0},
-                                    {.arrives = 2, .gpus = 8, .runs = 5}},
-                                   60));
+  const RecordedQueue queue(record(
+      "unended", {{.arrives = 1, .gpus = 8, .runs = 0}, {.arrives = 2, .gpus = 8, .runs = 5}}, 60));
   EXPECT_EQ(queue.recorded().unended(), 2u);
   EXPECT_EQ(queue.recorded().mean_wait_s(), (0 + queue.recorded().end / 1e9 - 2) / 2);
   EXPECT_TRUE(differences_under(queue, "srtf").empty());
