@@ -113,21 +113,61 @@ void ProgramBackend::begin(const Needs& needs) {
   // Batches stay as the program makes them unless a policy sets shares.
   if (!needs.settings.has<Shares>()) features_.share = 0;
   clock_.start();
-  ticks_.begin(needs.tick, 0);
+  tick_ = needs.tick;
+  ticks_.begin(tick_, 0);
+  if (options_.past != nullptr) {
+    stage_ = Stage::repeating;
+    return;
+  }
   stage_ = Stage::starting;
   std::uint64_t from = 0;
-  for (const auto& [rank, fields] : ready_)
-    from = std::max<std::uint64_t>(from, std::stoull(fields.at(1)));
+  for (const auto& [rank, fields] : ready_) from = std::max(from, begun_step(rank));
   const auto ranks = static_cast<std::uint32_t>(attempts_.ranks());
   job_.submit_job(program_job(options_.name, ranks, features_), from);
   job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
   if (options_.begins_alone) begin_ranks();
 }
 
+/// Returns the number of steps of a rank that has sent "ready", which it repeats at a takeover.
+std::uint64_t ProgramBackend::begun_step(std::size_t rank) const {
+  const std::uint64_t step = std::stoull(ready_.at(rank).at(1));
+  if (!attempts_.is_taken_over() || attempts_.current() == nullptr) return step;
+  return std::max(step, attempts_.current()->run_book().steps_of(rank));
+}
+
+/// Continues, behind the calls before a takeover, with the ranks as they are now.
+void ProgramBackend::continue_past() {
+  Past& past = *options_.past;
+  job_.set_world(past.world());
+  clock_ = PolicyClock(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1) - past.now());
+  clock_.start();
+  ticks_.begin(tick_, clock_.now());
+  counts_.calls = past.calls();
+  for (const Nanos at : past.wake_times()) gate_.wake(at);
+  for (const auto& [job, step] : past.effects()) gate_.expect_effect(job, step);
+  begin_ranks();
+  job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
+  job_.world().begin_batch();
+  gate_.resume_decisions(past.open(), clock_.now());
+  emit_event(Tick{});
+  restate_settings();
+}
+
+/// Brings the ranks to the settings of the job: a takeover voids open plans, and may meet ranks of
+/// which only some have heard of a change.
+void ProgramBackend::restate_settings() {
+  align_shares();
+  const JobInfo& job = job_.job();
+  const auto codes = job.now.get<CodecRules>();
+  if (features_.no_codes.empty() && !codes.empty()) {
+    plans_.propose_soon("codecs", codec_text(codes), training_ranks());
+  }
+}
+
 /// Lets all ranks that wait in their first step continue.
 void ProgramBackend::begin_ranks() {
   for (const auto& [rank, fields] : ready_) {
-    const std::uint64_t step = std::stoull(fields.at(1));
+    const std::uint64_t step = begun_step(rank);
     progress_.set_begin(rank, step);
     plans_.begin_rank(rank, step);
   }
@@ -140,6 +180,10 @@ void ProgramBackend::begin_ranks() {
 // ---- observations -------------------------------------------------------------------------
 
 std::optional<Observation> ProgramBackend::next() {
+  if (stage_ == Stage::repeating) {
+    if (auto seen = options_.past->next()) return seen;
+    continue_past();
+  }
   while (!job_.has_events()) {
     if (stage_ == Stage::over) return {};
     const Nanos next = std::min(ticks_.next(), gate_.next_wake());
@@ -288,6 +332,7 @@ void ProgramBackend::change_members(const std::vector<std::size_t>& lost,
 // ---- decisions ----------------------------------------------------------------------------
 
 void ProgramBackend::apply(const DecisionList& decisions) {
+  if (stage_ == Stage::repeating) return options_.past->check_decisions(decisions);
   ticks_.set_resting(decisions.is_resting());
   job_.world().begin_batch();
   if (!job_.is_alive()) return;
@@ -295,6 +340,7 @@ void ProgramBackend::apply(const DecisionList& decisions) {
   settle_plans();
   if (stage_ != Stage::starting) return;
   begin_ranks();
+  if (attempts_.is_taken_over()) align_shares();
   settle_plans();  // proposes those of later steps
 }
 
