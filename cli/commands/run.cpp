@@ -116,8 +116,9 @@ struct PreparedRun {
   std::string executable;
   std::optional<ProgramPolicies> policies;
   std::uint32_t replacements = 0;
-  bool decides = false;                ///< policies decide about lost ranks
-  std::optional<SavedRun> taken = {};  ///< run that this process takes over
+  bool decides = false;                    ///< policies decide about lost ranks
+  std::unique_ptr<RunRecord> record = {};  ///< null: the run has no folder yet
+  std::optional<SavedRun> taken = {};      ///< run that this process takes over
 };
 
 /// Reads the command line, and prepares the environment of the ranks. Without an executable there
@@ -126,7 +127,8 @@ PreparedRun prepare_run(const ProgramOptions& options) {
   PreparedRun run{.launch = read_launch(options.program, options.ranks),
                   .executable = {},
                   .policies = std::nullopt};
-  run.taken = drain_taken_run();
+  run.record = lock_taken_run();
+  if (run.record) run.taken = run.record->read_record();
   Launch& launch = run.launch;
   options.policies.require_policies();
   if (options.policies.has_policies()) {
@@ -204,7 +206,7 @@ int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolde
                        policies ? policies->names() : std::vector<std::string>{}, options.metrics,
                        run.taken ? run.taken->folder : "", run.taken ? run.taken->began_s : 0);
   status.share_lock();
-  RunRecord record(status.folder());
+  if (!run.record) run.record = std::make_unique<RunRecord>(status.folder());
   SavedRun saved = run.taken ? *run.taken : started_run(status.folder(), folder.path_of(""));
   saved.weighs = attached.weighs;
   live::ProgramAttempts* running = nullptr;
@@ -212,9 +214,9 @@ int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolde
     fmt::print(stderr, "orrery run: {}\n", line);
     status.add_line(line);
   };
-  settings.signal = [&status, &running, &record, &saved, &folder] {
+  settings.signal = [&status, &running, &run, &saved, &folder] {
     saved.remains = running->remains();
-    record.write_record(saved);
+    run.record->write_record(saved);
     status.claim_lock();
     folder.claim_lock();
     status.publish_status(running->current());

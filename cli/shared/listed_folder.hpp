@@ -24,7 +24,7 @@ class ListedFolder {
 
   /// Lets processes that are started from now on keep the run listed, if this one is killed.
   void share_lock() { folder_.share_lock(); }
-  /// As TemporaryFolder::claim_lock().
+  /// Locks the folder of a killed run once its ranks have ended (TemporaryFolder::claim_lock()).
   void claim_lock() { folder_.claim_lock(); }
 
   /// Returns the path of the folder.

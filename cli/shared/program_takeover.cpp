@@ -103,7 +103,7 @@ live::RunRemains remains_of(const json& in) {
   return remains;
 }
 
-SavedRun read_record(const std::string& folder) {
+SavedRun record_in(const std::string& folder) {
   try {
     const json in = json::parse(text_of_file(folder + kRecordFile));
     return {.folder = folder,
@@ -166,6 +166,8 @@ RunRecord::RunRecord(const std::string& folder)
 
 RunRecord::~RunRecord() { close(lock_); }
 
+SavedRun RunRecord::read_record() const { return record_in(folder_); }
+
 bool RunRecord::is_due(const live::RunRemains& remains) const {
   const live::RunAccount &now = remains.account, &before = written_.account;
   return live::monotonic_s() - written_s_ > kRewrite_s || remains.processes != written_.processes ||
@@ -216,7 +218,7 @@ void exec_successor(const std::string& name) {
                             "run {} ({}), which has its own process",
                             run.id, run.text("scenario")));
   }
-  const SavedRun saved = read_record(run.folder);
+  const SavedRun saved = record_in(run.folder);
   if (!saved.remains.is_attached) {
     throw Error(ErrorKind::environment,
                 fmt::format("--take-over: expected a program whose ranks have fault-tolerant "
@@ -237,12 +239,12 @@ void exec_successor(const std::string& name) {
                           failure ? failure.message() : std::strerror(errno)));
 }
 
-std::optional<SavedRun> drain_taken_run() {
+std::unique_ptr<RunRecord> lock_taken_run() {
   const char* const folder = std::getenv(kTakenVariable);
-  if (folder == nullptr) return {};
+  if (folder == nullptr) return nullptr;
   const std::string taken = folder;
   unsetenv(kTakenVariable);
-  return read_record(taken);
+  return std::make_unique<RunRecord>(taken);
 }
 
 SavedRun started_run(const std::string& folder, const std::string& snapshots) {

@@ -2,7 +2,7 @@
 // its folder (live/run/files/run_files.hpp), and the start of a successor from it. One thread.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +32,8 @@ class RunRecord {
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 
+  /// Returns the record in the folder. Throws an environment Error if it cannot be read.
+  SavedRun read_record() const;
   /// Writes the record if that is due: at each news of a rank, and once a second. Ignores a full
   /// disk: a successor then reads an older one.
   void write_record(const SavedRun& run);
@@ -58,8 +60,8 @@ void require_watched(const LiveRun& run);
 /// environment and folder of its ranks. Throws a usage Error if the run has an `orrery run` or is
 /// none, and an environment Error if it cannot be taken over.
 [[noreturn]] void exec_successor(const std::string& name);
-/// Returns the run that this process takes over, once; nothing if it starts one. Throws an
-/// environment Error if the record cannot be read.
-std::optional<SavedRun> drain_taken_run();
+/// Locks the run that this process takes over, once; returns null if it starts one. Throws an
+/// environment Error if another successor was faster.
+std::unique_ptr<RunRecord> lock_taken_run();
 
 }  // namespace orrery::cli

@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".orrery-temporary";
+constexpr int kLooks = 50;
+constexpr useconds_t kLookMicroseconds = 10'000;
 constexpr int kLeastShared = 64;  ///< lowest descriptor of a lock that child processes share
 
 /// Returns the descriptor of a folder of this user, locked; -1 if it is none, or is locked.
@@ -102,8 +104,13 @@ void TemporaryFolder::share_lock() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
+  // Processes of a run that ends hold the lock a moment longer.
+  for (int look = 0; is_unlocked_ && look < kLooks; ++look) {
+    claim_lock();
+    if (is_unlocked_) usleep(kLookMicroseconds);
+  }
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (!is_unlocked_) fs::remove_all(path_, ignored);
   close(lock_);
 }
 

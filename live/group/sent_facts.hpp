@@ -22,7 +22,7 @@ class SentFacts {
   std::vector<Fields> messages() const;
 
  private:
-  std::vector<std::pair<std::string, Fields>> facts_;  ///< by kind and group
+  std::vector<std::pair<std::string, Fields>> facts_;  ///< messages by kind and group
 };
 
 }  // namespace orrery::live

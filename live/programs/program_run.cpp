@@ -66,6 +66,8 @@ void ProgramRun::take_over() {
       is_new = record_end(rank, *status) == Reaction::new_epoch || is_new;
     }
   }
+  settings_.print_line(fmt::format("{} of {} ranks go on from step {}", book_.members().size(),
+                                   settings_.ranks, book_.steps()));
   if (is_new) return announce_epoch(Reaction::new_epoch);
   for (const std::size_t rank : book_.attached_members(settings_.ranks)) tell_epoch(rank);
 }
@@ -75,7 +77,7 @@ RunRemains ProgramRun::remains() const {
                      .begin_s = begin_s_,
                      .replacements = replacements_.started(),
                      .processes = {},
-                     .account = book_.account()};
+                     .account = book_.run_account()};
   remains.folder.pop_back();
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     remains.processes.push_back(book_.has_ended(rank) ? 0 : ranks_[rank].pid());

@@ -21,6 +21,7 @@ namespace orrery::live {
 namespace {
 
 constexpr int kUnknownCode = 255;
+constexpr int kSignalCode = 128;  ///< exit code of a shell for a signal, without its number
 
 /// Returns a descriptor that becomes readable once the process has ended.
 Descriptor end_of(pid_t pid) {
@@ -67,7 +68,11 @@ bool RankProcess::has_ended() const {
 }
 
 void RankProcess::signal(int number) const {
-  if (!is_reaped) kill(-pid(), number);
+  if (is_reaped || pid() <= 0) return;
+  // Until a rank that is no child writes its exit code, the file has the signal that ends it.
+  const auto* taken = std::get_if<TakenProcess>(&process);
+  if (taken != nullptr && !has_ended()) std::ofstream(taken->exit_file) << -number;
+  kill(-pid(), number);
 }
 
 std::optional<ExitStatus> RankProcess::exit_status() {
@@ -78,7 +83,12 @@ std::optional<ExitStatus> RankProcess::exit_status() {
     status.emplace();
     has_code =
         static_cast<bool>(std::ifstream(std::get<TakenProcess>(process).exit_file) >> status->code);
-    if (!has_code) status->code = kUnknownCode;
+    if (!has_code) {
+      status->code = kUnknownCode;
+    } else if (status->code < 0) {
+      status->signal = -status->code;
+      status->code = kSignalCode + status->signal;
+    }
   }
   is_reaped = is_reaped || status.has_value();
   return status;

@@ -30,7 +30,7 @@ void RunBook::take_over(const RunAccount& account) {
   }
 }
 
-RunAccount RunBook::account() const {
+RunAccount RunBook::run_account() const {
   RunAccount account{.epoch = epoch_,
                      .ended = {},
                      .losses = losses_,

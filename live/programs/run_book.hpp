@@ -59,7 +59,7 @@ enum class Reaction : std::uint8_t {
 struct RunAccount {
   ProgramEpoch epoch;
   std::map<std::size_t, int> ended;  ///< exit codes of the ranks that have ended
-  std::vector<ProgramLoss> losses;   ///< of these, and of ranks that were replaced
+  std::vector<ProgramLoss> losses;   ///< losses of these, and of ranks that were replaced
   ProgramTime time;
   std::uint64_t newest_snapshot = 0;  ///< step
 };
@@ -76,7 +76,7 @@ class RunBook {
   /// Continues the account of an earlier `orrery run`. Call first.
   void take_over(const RunAccount& account);
   /// Returns the account for a successor.
-  RunAccount account() const;
+  RunAccount run_account() const;
   /// Records that an attached rank of an earlier `orrery run` has done `steps` steps, and goes on.
   /// The next step of the rank counts as its first one for the medians.
   void record_taken(std::size_t rank, std::uint64_t steps, double now_s);

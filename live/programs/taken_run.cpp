@@ -118,7 +118,8 @@ RankProcess ended_rank(const std::string& folder, std::size_t rank) {
   return RankProcess{.process = TakenProcess{-1, Descriptor(-1), exit_file(folder, rank)},
                      .ended = Descriptor(-1),
                      .reader = {},
-                     .is_open = false};
+                     .is_open = false,
+                     .is_reaped = true};
 }
 
 }  // namespace orrery::live

@@ -1,5 +1,5 @@
-// What is left of a run of a user's program whose `orrery run` was killed: its account, and the
-// ranks that go on and answer a successor. Used by program_run. One thread.
+// Remains of a run of a user's program whose `orrery run` was killed: its account, and the ranks
+// that go on and answer a successor. Used by program_run. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct RunRemains {
   double begin_s = 0;            ///< begin of the attempt on the monotonic clock
   std::size_t attempt = 0;       ///< restarts before it
   std::size_t replacements = 0;  ///< processes that were started for lost ranks, in all attempts
-  std::vector<pid_t> processes;  ///< by rank; 0: the rank has ended
+  std::vector<pid_t> processes;  ///< ids by rank; 0: the rank has ended
   bool is_attached = true;       ///< all living ranks have a fault-tolerant group
   RunAccount account;
 };

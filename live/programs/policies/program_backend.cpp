@@ -46,6 +46,22 @@ bool loads_bare_nccl(ProgramCollectives* collectives, const ProgramRun& run) {
   return !collectives->loaded_ranks().empty();
 }
 
+/// Returns the number of steps of a rank that has sent `ready`, which it repeats at a takeover.
+std::uint64_t begun_step(const ProgramAttempts& attempts, std::size_t rank, const Fields& ready) {
+  const std::uint64_t step = std::stoull(ready.at(1));
+  if (!attempts.is_taken_over() || attempts.current() == nullptr) return step;
+  return std::max(step, attempts.current()->run_book().steps_of(rank));
+}
+
+/// Brings job, gate and clock to the end of the calls before a takeover.
+void restore_past(Past& past, ProgramJob& job, DecisionGate& gate, PolicyClock& clock) {
+  job.set_world(past.world());
+  clock = PolicyClock(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1) - past.now());
+  clock.start();
+  for (const Nanos at : past.wake_times()) gate.wake(at);
+  for (const auto& [id, step] : past.effects()) gate.expect_effect(id, step);
+}
+
 }  // namespace
 
 ProgramBackend::ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster, Options options)
@@ -113,61 +129,26 @@ void ProgramBackend::begin(const Needs& needs) {
   // Batches stay as the program makes them unless a policy sets shares.
   if (!needs.settings.has<Shares>()) features_.share = 0;
   clock_.start();
-  tick_ = needs.tick;
-  ticks_.begin(tick_, 0);
+  ticks_.begin(needs.tick, 0);
   if (options_.past != nullptr) {
     stage_ = Stage::repeating;
     return;
   }
   stage_ = Stage::starting;
   std::uint64_t from = 0;
-  for (const auto& [rank, fields] : ready_) from = std::max(from, begun_step(rank));
+  for (const auto& [rank, fields] : ready_) {
+    from = std::max(from, begun_step(attempts_, rank, fields));
+  }
   const auto ranks = static_cast<std::uint32_t>(attempts_.ranks());
   job_.submit_job(program_job(options_.name, ranks, features_), from);
   job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
   if (options_.begins_alone) begin_ranks();
 }
 
-/// Returns the number of steps of a rank that has sent "ready", which it repeats at a takeover.
-std::uint64_t ProgramBackend::begun_step(std::size_t rank) const {
-  const std::uint64_t step = std::stoull(ready_.at(rank).at(1));
-  if (!attempts_.is_taken_over() || attempts_.current() == nullptr) return step;
-  return std::max(step, attempts_.current()->run_book().steps_of(rank));
-}
-
-/// Continues, behind the calls before a takeover, with the ranks as they are now.
-void ProgramBackend::continue_past() {
-  Past& past = *options_.past;
-  job_.set_world(past.world());
-  clock_ = PolicyClock(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1) - past.now());
-  clock_.start();
-  ticks_.begin(tick_, clock_.now());
-  counts_.calls = past.calls();
-  for (const Nanos at : past.wake_times()) gate_.wake(at);
-  for (const auto& [job, step] : past.effects()) gate_.expect_effect(job, step);
-  begin_ranks();
-  job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
-  job_.world().begin_batch();
-  gate_.resume_decisions(past.open(), clock_.now());
-  emit_event(Tick{});
-  restate_settings();
-}
-
-/// Brings the ranks to the settings of the job: a takeover voids open plans, and may meet ranks of
-/// which only some have heard of a change.
-void ProgramBackend::restate_settings() {
-  align_shares();
-  const JobInfo& job = job_.job();
-  const auto codes = job.now.get<CodecRules>();
-  if (features_.no_codes.empty() && !codes.empty()) {
-    plans_.propose_soon("codecs", codec_text(codes), training_ranks());
-  }
-}
-
 /// Lets all ranks that wait in their first step continue.
 void ProgramBackend::begin_ranks() {
   for (const auto& [rank, fields] : ready_) {
-    const std::uint64_t step = begun_step(rank);
+    const std::uint64_t step = begun_step(attempts_, rank, fields);
     progress_.set_begin(rank, step);
     plans_.begin_rank(rank, step);
   }
@@ -182,7 +163,19 @@ void ProgramBackend::begin_ranks() {
 std::optional<Observation> ProgramBackend::next() {
   if (stage_ == Stage::repeating) {
     if (auto seen = options_.past->next()) return seen;
-    continue_past();
+    restore_past(*options_.past, job_, gate_, clock_);
+    counts_.calls = options_.past->calls();
+    begin_ranks();
+    job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
+    job_.world().begin_batch();
+    gate_.resume_decisions(options_.past->open(), clock_.now());
+    emit_event(Tick{});
+    // Perhaps only some ranks have heard of a change at the death of `orrery run`.
+    align_shares();
+    const auto codes = job_.job().now.get<CodecRules>();
+    if (features_.no_codes.empty() && !codes.empty()) {
+      plans_.propose_soon("codecs", codec_text(codes), training_ranks());
+    }
   }
   while (!job_.has_events()) {
     if (stage_ == Stage::over) return {};

@@ -132,9 +132,6 @@ class ProgramBackend : public Backend, private Carrier {
   void handle_news();
   void handle_message(std::size_t rank, const Fields& fields);
   void begin_ranks();
-  std::uint64_t begun_step(std::size_t rank) const;
-  void continue_past();
-  void restate_settings();
   void change_members(const std::vector<std::size_t>& lost, const std::vector<std::size_t>& joined);
   void settle_plans();
   void align_shares();
@@ -159,7 +156,7 @@ class ProgramBackend : public Backend, private Carrier {
   std::map<std::size_t, Fields> ready_;  ///< newest message "ready" of each rank that waits
   std::uint64_t agreed_ = 0;             ///< plan whose decision is carried out
   Pace pace_;
-  Nanos held_until_ = 0, tick_ = 0;
+  Nanos held_until_ = 0;
   Counts counts_;
   std::vector<Event> shown_;
 };

@@ -179,7 +179,7 @@ TEST(RunBook, ASuccessorContinuesTheAccount) {
   before.begin_epoch();
   before.record_snapshot(2);
   RunBook book(before.ranks(), 2, 100);
-  book.take_over(before.account());
+  book.take_over(before.run_account());
   EXPECT_EQ(book.epoch(), 1u);
   EXPECT_EQ(book.missing_ranks(), std::vector<std::size_t>{2});
   EXPECT_TRUE(book.has_ended(2));
