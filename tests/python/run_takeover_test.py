@@ -33,18 +33,25 @@ class Successor:
         self._run = run
         run.process.kill()
         run.process.wait()
-        run.wait_for("`orrery run` was killed")
+        deadline = time.monotonic() + PATIENCE
+        while "`orrery run` was killed" not in run.text:
+            assert time.monotonic() < deadline, run.text
+            time.sleep(0.05)
         found = run_with(run.processes[0])
         assert found["take_over"] == f"orrery run --take-over {found['run']}"
+        self._step = found["step"]
         self.process = subprocess.Popen(
             [PROGRAM, *found["take_over"].split()[1:]],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(0),
         )  # fmt: skip
 
     def wait_until_taken(self):
-        """Waits until the status of the run has the successor."""
+        """Waits until the status of the run has steps under the successor."""
         deadline = time.monotonic() + PATIENCE
-        while "take_over" in run_with(self._run.processes[0]):
+        while True:
+            found = run_with(self._run.processes[0])
+            if "take_over" not in found and found["step"] > self._step + 20:
+                return
             assert time.monotonic() < deadline and self.process.poll() is None, self._run.text
             time.sleep(0.05)
 
@@ -58,13 +65,13 @@ class Successor:
 
 def test_the_policies_of_a_taken_over_program_continue_and_the_next_loss_is_carried(tmp_path):
     log = tmp_path / "run.log"
-    run = Run("ddp.py", 3, 600, ["--policy", "recover", "--record", log])
+    run = Run("ddp.py", 3, 1500, ["--policy", "recover", "--record", log])
     run.wait_for_training()
     chance = random.Random(f"{SEED} takeover")
     time.sleep(chance.random())
     successor = Successor(run)
     successor.wait_until_taken()
-    run.wait_for("at step 300 ")
+    run.wait_for("at step ")
     run.kill(1)
     report, text, code = successor.end()
     ends = ends_in(run.text)
@@ -75,9 +82,35 @@ def test_the_policies_of_a_taken_over_program_continue_and_the_next_loss_is_carr
     assert report["ended_by"] == "program"
     assert sorted(ends) == [0, 2], run.text
     assert len(set(ends.values())) == 1  # survivors' parameters, bit for bit
-    assert next(iter(ends.values()))[0] == 600
+    assert next(iter(ends.values()))[0] == 1500
     assert report["decisions"] >= 1
     replayed = subprocess.run([PROGRAM, "replay", log, "--json"], capture_output=True, text=True)
     assert json.loads(replayed.stdout)["identical"] is True, replayed.stdout
     assert not pathlib.Path(f"{log}.earlier").exists()
     assert not pathlib.Path(f"{log}.partial").exists()
+
+
+def test_a_successor_replaces_lost_ranks_and_policies_without_a_log_begin_anew(tmp_path):
+    end = tmp_path / "end"
+    options = ["--policy", "recover", "--replace", "1"]
+    run = Run("snapshot.py", 2, 100000, options, EVERY="100000", END=str(end))
+    run.wait_for_training()
+    successor = Successor(run)
+    successor.wait_until_taken()
+    run.wait_for("at step ")
+    run.kill(1)
+    deadline = time.monotonic() + PATIENCE
+    while run_with(run.processes[0])["ranks"][1]["pid"] in (0, run.processes[1]):
+        assert time.monotonic() < deadline, run.text
+        time.sleep(0.05)
+    run.wait_for("at step ")
+    end.touch()
+    report, text, code = successor.end()
+    assert code == 0, text + run.text
+    assert "the policies begin anew, with the program as it is: without --record LOG" in text
+    assert "rank 1 replaced after step " in text
+    assert report["ranks_missing"] == []
+    assert [loss["rank"] for loss in report["losses"]] == [1]
+    ends = {**ends_in(run.text), **ends_in(text)}
+    assert sorted(ends) == [0, 1]
+    assert len(set(ends.values())) == 1, text + run.text  # parameters and steps, bit for bit
