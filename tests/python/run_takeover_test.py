@@ -4,6 +4,7 @@ tests/cli/run_takeover_test.py has the rules that need no PyTorch.
 """
 
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -92,7 +93,9 @@ def test_the_policies_of_a_taken_over_program_continue_and_the_next_loss_is_carr
 
 def test_a_successor_replaces_lost_ranks_and_policies_without_a_log_begin_anew(tmp_path):
     end = tmp_path / "end"
-    options = ["--policy", "recover", "--replace", "1"]
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text("policies: [{name: recover, parameters: {how: replace}}]\n")
+    options = ["--scenario", scenario, "--replace", "1"]
     run = Run("snapshot.py", 2, 100000, options, EVERY="100000", END=str(end))
     run.wait_for_training()
     successor = Successor(run)
@@ -101,7 +104,7 @@ def test_a_successor_replaces_lost_ranks_and_policies_without_a_log_begin_anew(t
     run.kill(1)
     deadline = time.monotonic() + PATIENCE
     while run_with(run.processes[0])["ranks"][1]["pid"] in (0, run.processes[1]):
-        assert time.monotonic() < deadline, run.text
+        assert time.monotonic() < deadline and os.path.exists(f"/proc/{run.processes[0]}"), run.text
         time.sleep(0.05)
     run.wait_for("at step ")
     end.touch()
