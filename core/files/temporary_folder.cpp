@@ -1,6 +1,7 @@
 #include "core/files/temporary_folder.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".orrery-temporary";
 constexpr int kLooks = 50;
-constexpr useconds_t kLookMicroseconds = 10'000;
+constexpr int kLookMs = 10;
 constexpr int kLeastShared = 64;  ///< lowest descriptor of a lock that child processes share
 
 /// Returns the descriptor of a folder of this user, locked; -1 if it is none, or is locked.
@@ -107,7 +108,7 @@ TemporaryFolder::~TemporaryFolder() {
   // Processes of a run that ends hold the lock a moment longer.
   for (int look = 0; is_unlocked_ && look < kLooks; ++look) {
     claim_lock();
-    if (is_unlocked_) usleep(kLookMicroseconds);
+    if (is_unlocked_) poll(nullptr, 0, kLookMs);
   }
   std::error_code ignored;
   if (!is_unlocked_) fs::remove_all(path_, ignored);
