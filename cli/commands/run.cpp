@@ -19,6 +19,7 @@
 #include "cli/shared/program_report.hpp"
 #include "cli/shared/program_start.hpp"
 #include "cli/shared/program_status.hpp"
+#include "cli/shared/program_takeover.hpp"
 #include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
 #include "cli/shared/warm_ranks.hpp"
@@ -46,6 +47,7 @@ struct ProgramOptions {
   std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof
   ProgramPolicyOptions policies;
   std::vector<std::string> program;
+  std::string taken_run;  ///< --take-over; empty: none
 };
 
 /// Runs the program, again after an attempt that a loss has ended, up to the limit of restarts.
@@ -115,7 +117,9 @@ struct PreparedRun {
   std::string executable;
   std::optional<ProgramPolicies> policies;
   std::uint32_t replacements = 0;
-  bool decides = false;  ///< policies decide about lost ranks
+  bool decides = false;                    ///< policies decide about lost ranks
+  std::unique_ptr<RunRecord> record = {};  ///< null: the run has no folder yet
+  std::optional<SavedRun> taken = {};      ///< run that this process takes over
 };
 
 /// Reads the command line, and prepares the environment of the ranks. Without an executable there
@@ -124,6 +128,8 @@ PreparedRun prepare_run(const ProgramOptions& options) {
   PreparedRun run{.launch = read_launch(options.program, options.ranks),
                   .executable = {},
                   .policies = std::nullopt};
+  run.record = lock_taken_run();
+  if (run.record) run.taken = run.record->read_record();
   Launch& launch = run.launch;
   options.policies.require_policies();
   if (options.policies.has_policies()) {
@@ -153,44 +159,67 @@ void prove_first(const PreparedRun& run, const ProgramOptions& options, AttachSe
   print_line(proof.line);
 }
 
-int run_program(const ProgramOptions& options) {
-  PreparedRun run = prepare_run(options);
+/// Returns the settings of the ranks, without what starts them and what needs the status.
+live::ProgramSettings settings_of(const PreparedRun& run, const ProgramOptions& options) {
+  live::ProgramSettings settings;
+  settings.ranks = run.launch.ranks;
+  settings.heartbeat_limit_s = options.heartbeat_s;
+  settings.replacements = run.replacements;
+  settings.replaces_by_order = run.decides;
+  settings.announces_groups = !run.taken;
+  settings.has_restarts = run.launch.restarts > 0;
+  if (run.taken) {
+    settings.remains = std::make_shared<const live::RunRemains>(run.taken->remains);
+  }
+  return settings;
+}
+
+void print_begin(const PreparedRun& run, const ProgramOptions& options) {
+  if (run.taken) {
+    fmt::print(stderr, "orrery run: takes over {}, whose `orrery run` was killed\n",
+               name_of(run.launch));
+  } else {
+    print_tiers(run.launch, run.replacements, options);
+  }
+  if (!run.policies) return;
+  fmt::print(stderr, "orrery run: policies {} in mode {}\n", fmt::join(run.policies->names(), ", "),
+             options.policies.operation.mode);
+}
+
+/// Runs the prepared program to its end. `folder`: that of its snapshots.
+int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolder& folder) {
   const Launch& launch = run.launch;
   std::optional<ProgramPolicies>& policies = run.policies;
-  if (run.executable.empty()) {
-    fmt::print(stderr, "error: {}: expected a program, found none of this name\n",
-               launch.command.front());
-    return kProgramNotFound;
-  }
-  print_tiers(launch, run.replacements, options);
-  if (policies) {
-    fmt::print(stderr, "orrery run: policies {} in mode {}\n", fmt::join(policies->names(), ", "),
-               options.policies.operation.mode);
-  }
-  TemporaryFolder folder("orrery-snapshots");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
                           .has_policies = options.policies.has_policies(),
                           .sums = find_named<SumPath>(options.sums).value_or(SumPath::memory)};
-  prove_first(run, options, attached);
+  if (run.taken) {
+    attached.weighs = run.taken->weighs;
+  } else {
+    prove_first(run, options, attached);
+  }
   attached.outlives_run = true;
   folder.share_lock();
   if (policies) policies->offer_plugins(folder.path_of("."));
-  live::ProgramSettings settings;
-  settings.ranks = launch.ranks;
-  settings.heartbeat_limit_s = options.heartbeat_s;
-  settings.replacements = run.replacements;
-  settings.replaces_by_order = run.decides;
-  settings.announces_groups = true;
-  settings.has_restarts = launch.restarts > 0;
+  live::ProgramSettings settings = settings_of(run, options);
   ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
-                       policies ? policies->names() : std::vector<std::string>{}, options.metrics);
+                       policies ? policies->names() : std::vector<std::string>{}, options.metrics,
+                       run.taken ? run.taken->folder : "", run.taken ? run.taken->began_s : 0);
+  status.share_lock();
+  if (!run.record) run.record = std::make_unique<RunRecord>(status.folder());
+  SavedRun saved = run.taken ? *run.taken : started_run(status.folder(), folder.path_of(""));
+  saved.weighs = attached.weighs;
   live::ProgramAttempts* running = nullptr;
   settings.print_line = [&status](const std::string& line) {
     fmt::print(stderr, "orrery run: {}\n", line);
     status.add_line(line);
   };
-  settings.signal = [&status, &running] {
+  settings.signal = [&status, &running, &run, &saved, &folder] {
+    saved.remains = running->remains();
+    run.record->write_record(saved);
+    status.claim_lock();
+    folder.claim_lock();
     status.publish_status(running->current());
     const int stop = status.obey_stop(*running->current());
     return stop != 0 ? stop : drain_signal();
@@ -202,7 +231,7 @@ int run_program(const ProgramOptions& options) {
   const WarmUse warm = find_named<WarmUse>(options.warm).value_or(WarmUse::spares);
   const bool starts_again = launch.restarts > 0 || run.replacements > 0;
   if (warm == WarmUse::all || (warm == WarmUse::spares && starts_again)) {
-    if (!ranks.start_process(warm)) return kInterrupted;
+    if (!ranks.start_process(run.taken ? WarmUse::spares : warm)) return kInterrupted;
   }
   live::ProgramAttempts attempts(settings, launch.restarts, prepare_attempt);
   running = &attempts;
@@ -215,6 +244,28 @@ int run_program(const ProgramOptions& options) {
   aside.reset();
   print_end(launch, attempts.outcomes(), options, decided);
   return attempts.outcomes().back().exit_code;
+}
+
+int run_program(const ProgramOptions& options) {
+  if (!options.taken_run.empty()) exec_successor(options.taken_run);
+  if (options.program.empty()) {
+    throw Error(ErrorKind::usage,
+                "PROGRAM: expected a program with its arguments after --, found none; for example: "
+                "orrery run -n 4 -- python train.py");
+  }
+  PreparedRun run = prepare_run(options);
+  if (run.executable.empty()) {
+    fmt::print(stderr, "error: {}: expected a program, found none of this name\n",
+               run.launch.command.front());
+    return kProgramNotFound;
+  }
+  print_begin(run, options);
+  if (run.taken) {
+    TemporaryFolder folder(run.taken->snapshots, TemporaryFolder::Taken());
+    return run_prepared(run, options, folder);
+  }
+  TemporaryFolder folder("orrery-snapshots");
+  return run_prepared(run, options, folder);
 }
 
 int run(const ProgramOptions& options) {
@@ -271,16 +322,20 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
       ->type_name("FILE|unix:PATH");
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
+  command.add_option("PROGRAM", options->program,
+                     "program with its arguments, after --: python train.py ... or torchrun ... "
+                     "train.py ...");
   command
-      .add_option("PROGRAM", options->program,
-                  "program with its arguments, after --: python train.py ... or torchrun ... "
-                  "train.py ...")
-      ->required();
+      .add_option("--take-over", options->taken_run,
+                  "take over a program whose `orrery run` was killed, with the options and the "
+                  "program of its command line: the id or the name of the run (orrery runs)")
+      ->type_name("RUN");
   options->policies.add(command);
   add_examples(command, {"orrery run -n 4 -- python train.py --lr 3e-4",
                          "orrery run -n 4 --policy recover --policy checkpoint-interval "
                          "--record run.log -- python train.py",
-                         "orrery run -- torchrun --nproc-per-node 4 train.py"});
+                         "orrery run -- torchrun --nproc-per-node 4 train.py",
+                         "orrery run --take-over train.py"});
 }
 
 }  // namespace

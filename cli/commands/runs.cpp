@@ -9,6 +9,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/live_runs.hpp"
+#include "cli/shared/program_takeover.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -22,6 +23,7 @@ int list_runs(bool json) {
     for (const LiveRun& run : runs) {
       ordered_json each = run.status.is_object() ? run.status : ordered_json::object();
       each["run"] = run.id;
+      if (is_unwatched(run)) each["take_over"] = takeover_command(run);
       each.erase("events");
       each.erase("now");  // forecasts of a twin
       out.push_back(each);
@@ -40,6 +42,12 @@ int list_runs(bool json) {
     if (run.is_twin()) {
       fmt::print("{}  {:<24} {:<9} {} (forecast), {} forecasts\n", run.id, run.text("scenario"),
                  run.text("phase"), run.text("policy"), run.number<std::uint64_t>("forecasts"));
+      continue;
+    }
+    if (is_unwatched(run)) {
+      fmt::print("{}  {:<24} unwatched step {} and later; its `orrery run` was killed: {}\n",
+                 run.id, run.text("scenario"), run.number<std::uint64_t>("step"),
+                 takeover_command(run));
       continue;
     }
     // Orrery does not know the number of steps of a user's program.

@@ -13,6 +13,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/live_runs.hpp"
+#include "cli/shared/program_takeover.hpp"
 #include "core/schema/names.hpp"
 #include "live/run/files/run_files.hpp"
 #include "policies/handover/hand_over.hpp"
@@ -70,6 +71,12 @@ void print_program(const LiveRun& run) {
              run.number<std::uint64_t>("step"), run.number<double>("elapsed_s"),
              run.number<double>("step_time_s"), run.number<std::uint64_t>("losses"),
              run.number<std::uint64_t>("ranks_missing"), run.checkpoint());
+  if (is_unwatched(run)) {
+    fmt::print(
+        "  `orrery run` was killed: the ranks go on alone since this status; take them over: "
+        "{}\n",
+        takeover_command(run));
+  }
   print_owed_answer(run);
   print_ranks(run);
 }
@@ -120,11 +127,12 @@ std::string time_ahead(const ordered_json& row, const char* key) {
 /// Prints the rows of a score: "starts" or "ends" of jobs, "steps" of a run.
 void print_score(const ordered_json& score, const char* kind) {
   for (const auto& row : score.value(kind, ordered_json::array())) {
-    fmt::print("  {:<7} {:<7} {} forecasts, median error {:.1f} s, {:.1f}% in 80%, {:.1f}% in "
-               "95%\n",
-               kind, row.value("horizon", std::string()),
-               row.value("forecasts", std::uint64_t{0}), row.value("median_error_s", 0.0),
-               100 * row.value("coverage_80", 0.0), 100 * row.value("coverage_95", 0.0));
+    fmt::print(
+        "  {:<7} {:<7} {} forecasts, median error {:.1f} s, {:.1f}% in 80%, {:.1f}% in "
+        "95%\n",
+        kind, row.value("horizon", std::string()), row.value("forecasts", std::uint64_t{0}),
+        row.value("median_error_s", 0.0), 100 * row.value("coverage_80", 0.0),
+        100 * row.value("coverage_95", 0.0));
   }
 }
 
@@ -139,8 +147,8 @@ void print_twin_status(const LiveRun& run) {
     fmt::print("  {:<16} {:<5} {:<10} in {} (80%: {} to {}; 95%: {} to {})\n",
                row.value("job", std::string()), row.value("kind", std::string()),
                row.value("policy", std::string()), time_ahead(row, "median_s"),
-               time_ahead(row, "low80_s"), time_ahead(row, "high80_s"),
-               time_ahead(row, "low95_s"), time_ahead(row, "high95_s"));
+               time_ahead(row, "low80_s"), time_ahead(row, "high80_s"), time_ahead(row, "low95_s"),
+               time_ahead(row, "high95_s"));
   }
   if (now.size() > kShownForecasts) {
     fmt::print("  {} more forecasts: orrery status {} --json, or now.csv of --out\n",
@@ -198,6 +206,7 @@ int show_status(const std::string& name, bool json, bool watch) {
   do {
     if (json) {
       run.status["run"] = run.id;
+      if (is_unwatched(run)) run.status["take_over"] = takeover_command(run);
       fmt::print("{}\n", run.status.dump(watch ? -1 : 2));
     } else {
       print_status(run);

@@ -19,6 +19,14 @@ class ListedFolder {
     std::ofstream(folder_.path_of(live::kRunMarker)) << live::kRunMarked;
   }
 
+  /// Continues the folder `path` of a killed run. Throws an environment Error if it is gone.
+  explicit ListedFolder(const std::string& path) : folder_(path, TemporaryFolder::Taken()) {}
+
+  /// Lets processes that are started from now on keep the run listed, if this one is killed.
+  void share_lock() { folder_.share_lock(); }
+  /// Locks the folder of a killed run once its ranks have ended (TemporaryFolder::claim_lock()).
+  void claim_lock() { folder_.claim_lock(); }
+
   /// Returns the path of the folder.
   std::string path() const { return folder_.path_of(""); }
 

@@ -38,6 +38,8 @@ std::string offer_plugin(const char* variable, const std::string& file) {
 
 NcclPlugins offer_nccl_plugins(const std::string& folder, double wait_s) {
   NcclPlugins plugins{.table = folder + "/collectives", .reports = folder + "/nccl"};
+  std::error_code absent;
+  fs::remove(plugins.reports, absent);  // the socket of an `orrery run` that was killed
   plugins.no_table = offer_plugin("NCCL_TUNER_PLUGIN", "liborrery_nccl_tuner.so");
   offer_plugin("NCCL_PROFILER_PLUGIN", "liborrery_nccl_profiler.so");
   set_variable("ORRERY_NCCL_TABLE", plugins.table);

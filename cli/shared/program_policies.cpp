@@ -24,6 +24,7 @@
 #include "live/run/files/run_files.hpp"
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
+#include "policies/record/past.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/policy_meter.hpp"
 #include "policies/run/registry.hpp"
@@ -51,6 +52,7 @@ constexpr const char* kMemoryLimits[] = {"/sys/fs/cgroup/memory.max",
 constexpr double kBytesOfGB = 1e9;
 /// Limits of the memory of a place in GB, as a description may have it.
 constexpr double kLeastMemory = 1, kMostMemory = 10'000;
+constexpr double kFlush_s = 1;             ///< time between two writes of the log
 constexpr std::uint32_t kMostRanks = 128;  ///< GPUs that a node may have
 
 std::string read_text(const std::string& file) {
@@ -152,6 +154,43 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver, Operator& 
                       }};
   if (order.patience() > 0) rules.patience = order.patience();
   return rules;
+}
+
+/// Returns the path of the log of a killed `orrery run` while its successor writes it again.
+std::string earlier_log(const std::string& path) { return path + ".earlier"; }
+
+/// Cuts a record off at the end of the log of which not all bytes were written.
+void cut_torn_record(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::size_t whole = 0;
+  for (std::size_t at = 0; at < bytes.size(); whole = at) {
+    std::uint64_t length = 0;
+    int shift = 0;
+    bool continues = true;
+    for (; continues && at < bytes.size() && shift < 64; ++at, shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes[at]);
+      length |= std::uint64_t(byte & 0x7F) << shift;
+      continues = (byte & 0x80) != 0;
+    }
+    if (continues || length > bytes.size() - at) break;
+    at += length;
+  }
+  std::error_code ignored;
+  if (whole < bytes.size()) std::filesystem::resize_file(path, whole, ignored);
+}
+
+/// Puts the log of a killed `orrery run` aside, of two logs the longer one: a successor that was
+/// killed, too, may have written only a part anew.
+void keep_earlier_log(const std::string& path) {
+  std::error_code absent;
+  const std::string partial = partial_log(path), earlier = earlier_log(path);
+  const auto written = std::filesystem::file_size(partial, absent);
+  const bool has_partial = !absent;
+  const auto kept = std::filesystem::file_size(earlier, absent);
+  const bool is_longer = has_partial && (absent || written >= kept);
+  if (is_longer) std::filesystem::rename(partial, earlier, absent);
+  if (std::filesystem::exists(earlier, absent)) cut_torn_record(earlier);
 }
 
 LogHeader header_of(const RunRequest& request) {
@@ -262,19 +301,69 @@ void ProgramPolicies::offer_plugins(const std::string& folder) {
   plugins_ = offer_nccl_plugins(folder, request_.policy_timeout());
 }
 
+/// Returns why the log of the killed `orrery run` cannot be continued; empty: it can.
+std::string ProgramPolicies::past_problem() const {
+  const std::string path = earlier_log(options_.record);
+  if (options_.record.empty()) return "without --record LOG nobody knows their state";
+  if (!std::filesystem::exists(path)) return options_.record + " has not begun";
+  const HandOverOrder& order = request_.hand_over();
+  const bool filters = hand_over_mode(request_.mode()) != HandOverMode::drive ||
+                       order.decisions_per_hour() > 0 || !order.kill_switch().empty();
+  if (filters) return "their decisions are not all carried out (--mode, limits)";
+  try {
+    Past past(path, {}, *cluster_);
+    while (past.next()) past.check_decisions(DecisionList());
+    const JobInfo* const job = past.world().jobs().find(JobId{0});
+    const bool trains = job != nullptr && job->phase == JobPhase::running && !job->is_restarting;
+    return trains ? "" : "the log does not end while the program trains";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Reads the log of the killed `orrery run`, in which the policies find their state. Without one
+/// they begin anew.
+void ProgramPolicies::take_past(std::optional<Past>& past,
+                                const live::ProgramAttempts& attempts) const {
+  if (!options_.record.empty()) keep_earlier_log(options_.record);
+  const std::string problem = past_problem();
+  if (problem.empty()) {
+    past.emplace(earlier_log(options_.record), std::nullopt, *cluster_);
+    return attempts.print_line("the policies continue with their state from " + options_.record);
+  }
+  attempts.print_line("the policies begin anew, with the program as it is: " + problem);
+  if (options_.record.empty() || !std::filesystem::exists(earlier_log(options_.record))) return;
+  attempts.print_line("the log up to here is " + earlier_log(options_.record));
+}
+
 ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {
   const HandOverMode mode = hand_over_mode(request_.mode());
   std::optional<live::ProgramCollectives> collectives;
   if (!plugins_.reports.empty()) collectives.emplace(plugins_.table, plugins_.reports);
-  live::ProgramBackend backend(
-      attempts, *cluster_,
-      {.name = request_.scenario().name(),
-       .restarts_alone = !decides_recovery_,
-       .begins_alone = mode == HandOverMode::shadow,
-       .waits_for_answers = mode == HandOverMode::approve,
-       .drain_parameters = [this, &status] { return drain_parameters(status); },
-       .collectives = collectives ? &*collectives : nullptr,
-       .no_table = plugins_.no_table});
+  std::optional<Past> past;
+  if (attempts.is_taken_over()) take_past(past, attempts);
+  double flushed_s = 0;
+  Recorder* log = nullptr;
+  const auto keep_log = [&log, &flushed_s, &past, this] {
+    if (log == nullptr || live::monotonic_s() - flushed_s < kFlush_s) return;
+    log->flush();
+    flushed_s = live::monotonic_s();
+    std::error_code ignored;
+    if (past) std::filesystem::remove(earlier_log(options_.record), ignored);
+  };
+  live::ProgramBackend backend(attempts, *cluster_,
+                               {.name = request_.scenario().name(),
+                                .restarts_alone = !decides_recovery_,
+                                .begins_alone = mode == HandOverMode::shadow,
+                                .waits_for_answers = mode == HandOverMode::approve,
+                                .drain_parameters =
+                                    [this, &status, &keep_log] {
+                                      keep_log();
+                                      return drain_parameters(status);
+                                    },
+                                .collectives = collectives ? &*collectives : nullptr,
+                                .no_table = plugins_.no_table,
+                                .past = past ? &*past : nullptr});
   ProgramPolicyReport report{.names = names_, .mode = request_.mode()};
   if (!backend.await_first_step()) {
     attempts.print_line("the program ended before an optimizer step: the policies decided nothing");
@@ -296,9 +385,11 @@ ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, Progra
                          attempts.print_line("the log ends: " + why);
                          return true;
                        }});
+    if (!options_.record.empty()) log = &recorder;
     Rng rng = policy_rng(request_.scenario().run().seed());
     Context context{rng, {}};
     report.decisions = drive(decider, recorder, context);
+    log = nullptr;
     recorder.finish_log();
     report.trace_sha256 = recorder.trace_sha256();
   } catch (...) {

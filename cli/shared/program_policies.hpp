@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "cli/shared/operator.hpp"
 #include "cli/shared/program_status.hpp"
 #include "live/programs/policies/program_attempts.hpp"
+#include "policies/record/past.hpp"
 #include "policies/run/policy_meter.hpp"
 #include "policies/seam/policy.hpp"
 #include "policies/seam/stack.hpp"
@@ -82,6 +84,8 @@ class ProgramPolicies {
  private:
   /// Returns the rules of a call of the policies, during which `backend` attends to the ranks.
   PolicyMeter::Rules meter_rules(live::ProgramBackend& backend) const;
+  std::string past_problem() const;
+  void take_past(std::optional<Past>& past, const live::ProgramAttempts& attempts) const;
   /// Returns the ordered changes of parameters that the policies have; refuses others in a line.
   std::vector<ParameterSet> drain_parameters(ProgramStatus& status) const;
 

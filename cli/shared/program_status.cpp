@@ -55,11 +55,12 @@ nlohmann::ordered_json groups_json(const std::vector<live::GroupKind>& kinds) {
 }
 
 ProgramStatus::ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies,
-                             std::string metrics)
+                             std::string metrics, const std::string& taken, double began_s)
     : name_(std::move(name)),
       mode_(std::move(mode)),
       policies_(std::move(policies)),
-      began_s_(live::monotonic_s()),
+      folder_(taken.empty() ? ListedFolder() : ListedFolder(taken)),
+      began_s_(taken.empty() ? live::monotonic_s() : began_s),
       file_(folder_.path(), std::move(metrics)) {}
 
 void ProgramStatus::add_line(const std::string& what) {

@@ -27,9 +27,17 @@ class ProgramStatus {
   /// Creates the folder. `name`: name of the program. `policies`: their names; `mode`: the mode of
   /// their decisions, empty without policies. `metrics`: as of live::StatusFile. Throws an
   /// environment Error if the folder cannot be created or the socket cannot listen, and as
-  /// run_parent().
+  /// run_parent(). `taken`: folder of a run that this process takes over, which began at
+  /// `began_s`; empty: a new run.
   ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies,
-                std::string metrics = "");
+                std::string metrics = "", const std::string& taken = "", double began_s = 0);
+
+  /// Returns the folder, without a slash at its end.
+  std::string folder() const { return folder_.path().substr(0, folder_.path().size() - 1); }
+  /// Lets the ranks keep the run listed if this process is killed. Call before the first rank is
+  /// started, and claim_lock() now and then.
+  void share_lock() { folder_.share_lock(); }
+  void claim_lock() { folder_.claim_lock(); }
 
   /// Shows from now on how long the policies of `meter`, which must outlive this object, decide.
   void watch_policies(const PolicyMeter& meter) { meter_ = &meter; }
@@ -52,7 +60,7 @@ class ProgramStatus {
   const std::string name_, mode_;
   const std::vector<std::string> policies_;
   const PolicyMeter* meter_ = nullptr;  ///< null without policies
-  const ListedFolder folder_;
+  ListedFolder folder_;
   const double began_s_;
   double looked_s_ = 0;
   live::StatusFile file_;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/shared/program_takeover.hpp"
 #include "core/error.hpp"
 #include "live/run/files/run_files.hpp"
 
@@ -54,6 +55,7 @@ std::string answer_about(const LiveRun& run, const std::string& subject,
 }  // namespace
 
 void leave_order(const LiveRun& run, const ordered_json& order) {
+  require_watched(run);
   for (int number = 1; number < kMostOrders; ++number) {
     const std::string place =
         fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number, live::kOrderSuffix);
@@ -99,6 +101,7 @@ void order_and_wait(LiveRun run, const ordered_json& order, const std::string& s
 }
 
 bool leave_stop_order(const LiveRun& run, bool checkpoint) {
+  require_watched(run);
   const std::string path = run.folder + "/" + live::kStopFile;
   const int file = make_file(path);
   if (file < 0 && errno == EEXIST) return false;

@@ -1,6 +1,7 @@
 #include "core/files/temporary_folder.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,6 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarker = ".orrery-temporary";
+constexpr int kLooks = 50;
+constexpr int kLookMs = 10;
+constexpr int kLeastShared = 64;  ///< lowest descriptor of a lock that child processes share
 
 /// Returns the descriptor of a folder of this user, locked; -1 if it is none, or is locked.
 int lock_folder(const fs::path& path) {
@@ -68,9 +73,29 @@ TemporaryFolder::TemporaryFolder(const std::string& name, const fs::path& parent
                           made, why));
 }
 
+TemporaryFolder::TemporaryFolder(fs::path path, Taken)
+    : path_(std::move(path)),
+      lock_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+      is_unlocked_(true) {
+  struct stat found {};
+  const bool own = lock_ >= 0 && fstat(lock_, &found) == 0 && found.st_uid == geteuid();
+  if (!own) {
+    if (lock_ >= 0) close(lock_);
+    throw Error(ErrorKind::environment,
+                fmt::format("{}: expected the folder of a run, found none", path_.string()));
+  }
+  share_lock();
+  claim_lock();
+}
+
+void TemporaryFolder::claim_lock() {
+  if (is_unlocked_) is_unlocked_ = flock(lock_, LOCK_EX | LOCK_NB) != 0;
+}
+
 void TemporaryFolder::share_lock() {
+  if (fcntl(lock_, F_GETFD) == 0) return;  // shared already
   // Child processes have their channels at low descriptors (core/process.hpp).
-  const int shared = fcntl(lock_, F_DUPFD, 64);
+  const int shared = fcntl(lock_, F_DUPFD, kLeastShared);
   if (shared < 0) {
     throw Error(ErrorKind::environment,
                 fmt::format("{}: cannot share the lock: {}", path_.string(), std::strerror(errno)));
@@ -80,8 +105,13 @@ void TemporaryFolder::share_lock() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
+  // Processes of a run that ends hold the lock a moment longer.
+  for (int look = 0; is_unlocked_ && look < kLooks; ++look) {
+    claim_lock();
+    if (is_unlocked_) poll(nullptr, 0, kLookMs);
+  }
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (!is_unlocked_) fs::remove_all(path_, ignored);
   close(lock_);
 }
 

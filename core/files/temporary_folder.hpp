@@ -19,6 +19,11 @@ class TemporaryFolder {
   /// TMPDIR names no folder; ignores old folders that cannot be removed.
   explicit TemporaryFolder(const std::string& name, const std::filesystem::path& parent =
                                                         std::filesystem::temp_directory_path());
+  /// Marks the constructor of a folder that a killed process has left.
+  struct Taken {};
+  /// Owns the folder `path` of a killed process from now on, locked or not (claim_lock()). Throws
+  /// an environment Error if there is no such folder of this user.
+  TemporaryFolder(std::filesystem::path path, Taken);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -29,10 +34,14 @@ class TemporaryFolder {
   /// the folder stays until the last one has ended. Throws an environment Error if the system
   /// refuses it.
   void share_lock();
+  /// Locks a taken folder once the processes that share its lock have ended; processes that are
+  /// started meanwhile share the new lock. Call now and then; does nothing for other folders.
+  void claim_lock();
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;  ///< Descriptor of the folder, closed on exec until share_lock()
+  int lock_ = -1;             ///< Descriptor of the folder, closed on exec until share_lock()
+  bool is_unlocked_ = false;  ///< a taken folder whose lock others hold
 };
 
 }  // namespace orrery

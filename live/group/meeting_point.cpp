@@ -36,10 +36,15 @@ void MeetingPoint::handle_message(const Fields& fields) {
 
 void MeetingPoint::end_connection() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  is_gone_ = true;
+  ++ends_;
   join_.clear();
   meeting_step_ = 0;
   changed_.notify_all();
+}
+
+void MeetingPoint::begin_connection() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  instructions_.clear();
 }
 
 bool MeetingPoint::mark_step(std::uint64_t step) {
@@ -52,6 +57,7 @@ bool MeetingPoint::mark_step(std::uint64_t step) {
   marked_ = step;
   if (join_.empty() || step < meeting_step_) return false;
   reached_ = join_;
+  reached_ends_ = ends_;
   return true;
 }
 
@@ -67,7 +73,7 @@ void MeetingPoint::announce_arrival(const Fields& counts) {
 
 Fields MeetingPoint::wait_for_instruction() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !instructions_.empty() || is_gone_; });
+  changed_.wait(lock, [this] { return !instructions_.empty() || ends_ > reached_ends_; });
   if (instructions_.empty()) {
     if (!reached_.empty()) return message_of(MessageKind::resume);
     throw std::runtime_error(

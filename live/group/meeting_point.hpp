@@ -30,6 +30,8 @@ class MeetingPoint {
   /// Records the end of the connection: ranks at a meeting continue, and later calls of mark_step()
   /// return false.
   void end_connection();
+  /// Records a connection to a successor of `orrery run`: meetings are arranged again.
+  void begin_connection();
   /// Marks the end of step `step`. Returns false at once unless a meeting is being arranged; else
   /// blocks until its step is known. Returns true if this is the step of the meeting: the caller
   /// must call announce_arrival(), then wait_for_instruction() until that returns "resume".
@@ -51,7 +53,7 @@ class MeetingPoint {
   std::string join_;                             ///< number of the join; empty: no halt
   std::string reached_;  ///< number of the join at whose meeting the rank waits or waited last
   std::deque<Fields> instructions_;
-  bool is_gone_ = false;
+  std::uint64_t ends_ = 0, reached_ends_ = 0;  ///< ends of connections: all; before the meeting
 };
 
 }  // namespace orrery::live

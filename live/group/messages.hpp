@@ -55,14 +55,15 @@ enum class MessageKind : std::uint8_t {
   accepted,
   late,
   group,
-  sharded
+  sharded,
+  again
 };
-constexpr std::array<std::string_view, 38> names_of(MessageKind) {
-  return {"epoch",    "confirm", "left",     "halt",      "meet",   "give",   "join",    "resume",
-          "plan",     "propose", "commit",   "withdraw",  "begin",  "save",   "hello",   "plain",
-          "beat",     "step",    "settled",  "problem",   "refuse", "dealt",  "resumed", "state",
-          "snapshot", "unsaved", "leave",    "confirmed", "count",  "met",    "given",   "joined",
-          "ready",    "done",    "accepted", "late",      "group",  "sharded"};
+constexpr std::array<std::string_view, 39> names_of(MessageKind) {
+  return {"epoch",    "confirm", "left",     "halt",      "meet",   "give",    "join",    "resume",
+          "plan",     "propose", "commit",   "withdraw",  "begin",  "save",    "hello",   "plain",
+          "beat",     "step",    "settled",  "problem",   "refuse", "dealt",   "resumed", "state",
+          "snapshot", "unsaved", "leave",    "confirmed", "count",  "met",     "given",   "joined",
+          "ready",    "done",    "accepted", "late",      "group",  "sharded", "again"};
 }
 
 /// Shares of a program's training state at a rank: a part, or all of it.

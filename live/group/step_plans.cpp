@@ -42,6 +42,12 @@ void StepPlans::end_connection() {
   changed_.notify_all();
 }
 
+void StepPlans::begin_connection() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  has_begun_ = true;
+  is_gone_ = false;
+}
+
 void StepPlans::wait_until_begun() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return has_begun_ || is_gone_; });

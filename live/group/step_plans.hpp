@@ -31,6 +31,8 @@ class StepPlans {
   bool handle_message(const Fields& fields);
   /// Records the end of the connection: later calls do not block, and open proposals are withdrawn.
   void end_connection();
+  /// Records a connection to a successor of `orrery run`: proposals count again.
+  void begin_connection();
   /// Blocks until the message "begin" or the end of the connection.
   void wait_until_begun();
   /// Marks the begin of step `step`; the calls must have ascending steps. Blocks while a proposal

@@ -47,4 +47,9 @@ void StepReports::close_reports() {
   reports_.clear();
 }
 
+void StepReports::open_reports() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_closed_ = false;
+}
+
 }  // namespace orrery::live

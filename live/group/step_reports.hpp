@@ -29,8 +29,10 @@ class StepReports {
   std::string drain_frames();
   /// Returns the instant of the next look, 2 to 100 ms after `now_s`.
   double next_look_s(double now_s);
-  /// Removes all reports, and accepts no further ones.
+  /// Removes all reports, and accepts no further ones until open_reports().
   void close_reports();
+  /// Accepts reports again, for a new receiver.
+  void open_reports();
 
  private:
   std::mutex mutex_;

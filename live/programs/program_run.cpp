@@ -18,6 +18,7 @@ namespace {
 constexpr double kTermGrace_s =
     1;  ///< grace between SIGTERM and SIGKILL when the run ends the ranks
 constexpr double kSignalGrace_s = 10;  ///< grace after a signal to the run
+constexpr double kAnswer_s = 10;       ///< longest wait for the ranks of a run that is taken over
 constexpr int kRefused = static_cast<int>(ErrorKind::environment);
 
 }  // namespace
@@ -25,6 +26,8 @@ constexpr int kRefused = static_cast<int>(ErrorKind::environment);
 ProgramRun::ProgramRun(const ProgramSettings& settings, ProgramListener* listener)
     : settings_(settings),
       listener_(listener),
+      folder_(settings.remains ? TemporaryFolder(settings.remains->folder, TemporaryFolder::Taken())
+                               : TemporaryFolder("orrery-run")),
       begin_s_(monotonic_s()),
       book_(settings.ranks, settings.heartbeat_limit_s, begin_s_),
       store_(folder_.path_of("store")),
@@ -33,13 +36,60 @@ ProgramRun::ProgramRun(const ProgramSettings& settings, ProgramListener* listene
       final_save_([this](std::size_t rank, const Fields& fields) { send_message(rank, fields); }) {}
 
 void ProgramRun::start() {
+  folder_.share_lock();
   for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
     ranks_.push_back(start_rank(settings_.start, {rank, store_.path()}));
   }
 }
 
+void ProgramRun::take_over() {
+  const RunRemains& remains = *settings_.remains;
+  begin_s_ = remains.begin_s;
+  auto answered = call_ranks(remains.folder, remains.processes, kAnswer_s);
+  RunAccount account = remains.account;
+  bool is_new = false;
+  for (const auto& [rank, known] : answered) {
+    const std::uint64_t newest = account.epoch.number;
+    is_new = is_new || known.epoch.number != answered.begin()->second.epoch.number;
+    if (known.epoch.number >= newest) account.epoch = known.epoch;
+  }
+  book_.take_over(account);
+  for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
+    const auto found = answered.find(rank);
+    const bool is_here = found != answered.end();
+    ranks_.push_back(is_here ? std::move(found->second.process) : ended_rank(remains.folder, rank));
+    if (is_here) book_.record_taken(rank, found->second.steps, monotonic_s());
+  }
+  for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
+    if (book_.has_ended(rank)) continue;
+    if (const auto status = ranks_[rank].exit_status(); status && answered.count(rank) == 0) {
+      is_new = record_end(rank, *status) == Reaction::new_epoch || is_new;
+    }
+  }
+  settings_.print_line(fmt::format("{} of {} ranks go on from step {}", book_.members().size(),
+                                   settings_.ranks, book_.steps()));
+  if (is_new) return announce_epoch(Reaction::new_epoch);
+  for (const std::size_t rank : book_.attached_members(settings_.ranks)) tell_epoch(rank);
+}
+
+RunRemains ProgramRun::remains() const {
+  RunRemains remains{.folder = folder_.path_of(""),
+                     .begin_s = begin_s_,
+                     .replacements = replacements_.started(),
+                     .processes = {},
+                     .account = book_.run_account()};
+  remains.folder.pop_back();
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    remains.processes.push_back(book_.has_ended(rank) ? 0 : ranks_[rank].pid());
+  }
+  const std::size_t living = book_.members().size();
+  remains.is_attached = book_.attached_members(settings_.ranks).size() == living;
+  return remains;
+}
+
 bool ProgramRun::advance_run(int wait_ms) {
   if (book_.running() == 0) return false;
+  folder_.claim_lock();
   wait_for_news(wait_ms);
   reap_ranks();
   replacements_.watch_process(monotonic_s(), is_saving_or_ending());
@@ -62,7 +112,7 @@ void ProgramRun::kill_rank(std::size_t rank) {
 }
 
 void ProgramRun::send_message(std::size_t rank, const Fields& fields) {
-  if (!book_.has_ended(rank)) send_frame(ranks_[rank].process.channel(), fields);
+  if (!book_.has_ended(rank)) send_frame(ranks_[rank].channel(), fields);
 }
 
 /// Blocks until a message or the end of a process, and handles messages.
@@ -193,7 +243,7 @@ void ProgramRun::forget_in_leavers(std::size_t rank) {
 
 /// Records the end of a rank's process, and tells the user about a loss.
 Reaction ProgramRun::record_end(std::size_t rank, const ExitStatus& status) {
-  std::string cause = status.description();
+  std::string cause = ranks_[rank].description(status);
   if (silent_.count(rank) > 0) cause = "no heartbeat: stopped or hung, then killed";
   if (const auto found = contained_.find(rank); found != contained_.end()) {
     cause = fmt::format("ended with its replica: no {} without the lost rank", found->second);
@@ -218,7 +268,7 @@ void ProgramRun::reap_ranks() {
   std::vector<std::size_t> ended;
   bool announces = false;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (book_.has_ended(rank) || !ranks_[rank].process.has_ended()) continue;
+    if (book_.has_ended(rank) || !ranks_[rank].has_ended()) continue;
     if (ranks_[rank].is_open) read_rank(rank);
     ranks_[rank].signal(SIGKILL);  // the processes that the rank has started
     const std::optional<ExitStatus> status = ranks_[rank].exit_status();

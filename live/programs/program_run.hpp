@@ -64,6 +64,12 @@ class ProgramRun {
   /// Starts all ranks. Call once. Throws an environment Error if a rank cannot be started, and the
   /// errors of the settings' functions; the destructor then ends the ranks.
   void start();
+  /// Takes over the ranks of ProgramSettings::remains, in place of start(). A rank that does not
+  /// answer within 10 s is killed and lost. Throws an environment Error if the folder of the run
+  /// cannot be used.
+  void take_over();
+  /// Returns the account for a successor, without the attempt.
+  RunRemains remains() const;
   /// Waits for news of the ranks, for at most `wait_ms`, and handles them. Returns false once no
   /// rank runs any more. Throws as start().
   bool advance_run(int wait_ms);
@@ -94,7 +100,7 @@ class ProgramRun {
     return replacements_.has_process() || replacements_.started() < settings_.replacements;
   }
   /// Returns the id of the process of a rank.
-  pid_t process_id(std::size_t rank) const { return ranks_[rank].process.pid(); }
+  pid_t process_id(std::size_t rank) const { return ranks_[rank].pid(); }
   /// Returns the number of processes that were started for lost ranks.
   std::size_t replacements() const { return replacements_.started(); }
 
@@ -117,7 +123,7 @@ class ProgramRun {
 
   const ProgramSettings& settings_;
   ProgramListener* const listener_;
-  TemporaryFolder folder_{"orrery-run"};
+  TemporaryFolder folder_;
   double begin_s_;
   RunBook book_;
   GroupBook groups_;

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "live/programs/rank_process.hpp"
+#include "live/programs/taken_run.hpp"
 
 namespace orrery::live {
 
@@ -17,6 +19,7 @@ struct ProgramSettings {
   bool replaces_by_order = false;  ///< ProgramRun::order_replacement() decides, not the loss
   bool announces_groups = false;   ///< shows which operations the groups carry through a loss
   bool has_restarts = false;       ///< all ranks may start again after a loss that ends them
+  std::shared_ptr<const RunRemains> remains;  ///< run to take over at the first start; null: none
   RankStarter start;
   std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
   /// Returns the number of a signal that this process received since the last call; 0: none. The

@@ -60,9 +60,8 @@ bool Replacements::handle_message(const Fields& fields) {
     current_->is_ready = true;
   } else if (kind == MessageKind::plain || kind == MessageKind::refuse ||
              kind == MessageKind::problem) {
-    settings_.print_line(
-        fmt::format("the new process of rank {} cannot join: {}", current_->rank,
-                    fields.at(kind == MessageKind::problem ? 2 : 1)));
+    settings_.print_line(fmt::format("the new process of rank {} cannot join: {}", current_->rank,
+                                     fields.at(kind == MessageKind::problem ? 2 : 1)));
     kill_process();
   }
   return kind == MessageKind::joined && plan_ && plan_->is_given();
@@ -70,7 +69,7 @@ bool Replacements::handle_message(const Fields& fields) {
 
 void Replacements::send_fields(std::size_t rank, const Fields& fields) {
   if (!current_ || current_->rank != rank) return send_(rank, fields);
-  send_frame(current_->process.process.channel(), fields);
+  send_frame(current_->process.channel(), fields);
 }
 
 void Replacements::handle_answer(std::size_t member, const Fields& fields) {
@@ -89,7 +88,7 @@ void Replacements::watch_process(double now_s, bool ends) {
   const bool is_silent = now_s - current_->last_beat_s > settings_.heartbeat_limit_s;
   const bool can_join = !ends && book_.can_replace();
   if (!can_join || (current_->is_attached && is_silent)) kill_process();
-  if (current_->process.process.has_ended()) return drop_process();
+  if (current_->process.has_ended()) return drop_process();
   if (!current_->is_ready || plan_ || !can_join) return;
   plan_.emplace(current_->rank, started_, state_path_, book_.attached_members(current_->rank),
                 [this](std::size_t to, const Fields& fields) { send_fields(to, fields); });

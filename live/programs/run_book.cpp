@@ -17,6 +17,37 @@ RunBook::RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s)
   epoch_.changed.resize(ranks);
 }
 
+void RunBook::take_over(const RunAccount& account) {
+  epoch_ = account.epoch;
+  epoch_.changed.resize(ranks_.size());
+  losses_ = account.losses;
+  time_ = account.time;
+  newest_snapshot_ = account.newest_snapshot;
+  for (const auto& [rank, code] : account.ended) {
+    Rank& own = ranks_.at(rank);
+    own.is_attached = own.has_ended = true;
+    own.code = code;
+  }
+}
+
+RunAccount RunBook::run_account() const {
+  RunAccount account{.epoch = epoch_,
+                     .ended = {},
+                     .losses = losses_,
+                     .time = time_,
+                     .newest_snapshot = newest_snapshot_};
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].has_ended) account.ended[rank] = ranks_[rank].code;
+  }
+  return account;
+}
+
+void RunBook::record_taken(std::size_t rank, std::uint64_t steps, double now_s) {
+  record_hello(rank, now_s);
+  ranks_[rank].steps = steps;
+  ranks_[rank].is_taken = true;
+}
+
 void RunBook::record_hello(std::size_t rank, double now_s) {
   ranks_[rank].is_attached = true;
   ranks_[rank].last_beat_s = now_s;
@@ -45,10 +76,11 @@ void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, do
   own.last_step_s = end_s;
   own.input_s = input_s;
   own.steps = step;
-  if (is_first) {
+  if (is_first || own.is_taken) {
     own.first_step_s = end_s;
     own.first_input_s = input_s;
-    time_.starting += end_s - own.begin_s;
+    if (!own.is_taken) time_.starting += end_s - own.begin_s;
+    own.is_taken = false;
     return;
   }
   const double duration_s = end_s - begin_s;

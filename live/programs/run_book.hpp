@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,6 +55,15 @@ enum class Reaction : std::uint8_t {
   end_run,    ///< a rank ended that the others cannot do without
 };
 
+/// Account of a run that a successor of its `orrery run` continues.
+struct RunAccount {
+  ProgramEpoch epoch;
+  std::map<std::size_t, int> ended;  ///< exit codes of the ranks that have ended
+  std::vector<ProgramLoss> losses;   ///< losses of these, and of ranks that were replaced
+  ProgramTime time;
+  std::uint64_t newest_snapshot = 0;  ///< step
+};
+
 /// States of the ranks of one run. Each `rank` must be below the number of ranks, which is not
 /// checked. A rank is attached once its fault-tolerant group has said hello; a member has neither
 /// left nor ended.
@@ -63,6 +73,13 @@ class RunBook {
   /// and none attached. `heartbeat_limit_s`: see silent_ranks().
   RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s);
 
+  /// Continues the account of an earlier `orrery run`. Call first.
+  void take_over(const RunAccount& account);
+  /// Returns the account for a successor.
+  RunAccount run_account() const;
+  /// Records that an attached rank of an earlier `orrery run` has done `steps` steps, and goes on.
+  /// The next step of the rank counts as its first one for the medians.
+  void record_taken(std::size_t rank, std::uint64_t steps, double now_s);
   /// Records that the rank is attached, and a heartbeat of the rank at `now_s`.
   void record_hello(std::size_t rank, double now_s);
   /// Records that a process of the rank has reached its first process group `took_s` after its
@@ -202,6 +219,7 @@ class RunBook {
  private:
   struct Rank {
     bool is_attached = false, has_left = false, has_ended = false;
+    bool is_taken = false;  ///< no step has ended since record_taken()
     int code = 0;
     double last_beat_s = 0;
     std::uint64_t settled = 0;

@@ -1,39 +1,10 @@
 #include "live/programs/store_server.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "core/error.hpp"
-
 namespace orrery::live {
-namespace {
-
-Descriptor listening_socket(const std::string& path) {
-  Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error(ErrorKind::environment,
-                fmt::format("{}: expected a path of at most {} bytes: set TMPDIR to a shorter one",
-                            path, sizeof address.sun_path - 1));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  if (bind(listener.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      listen(listener.number(), SOMAXCONN) != 0) {
-    throw Error(ErrorKind::environment,
-                fmt::format("{}: cannot listen: {}", path, std::strerror(errno)));
-  }
-  return listener;
-}
-
-}  // namespace
-
 StoreServer::StoreServer(std::string path)
     : path_(std::move(path)), listener_(listening_socket(path_)) {}
 

@@ -2,25 +2,33 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "live/group/messages.hpp"
 #include "live/group/operation_log.hpp"
+#include "live/group/takeover_files.hpp"
 
 namespace orrery::live {
 namespace {
 
 constexpr double kBeat_s = 0.1;
+constexpr double kAsk_s = 1;  ///< time between two questions for a successor
+constexpr std::chrono::milliseconds kGlance{100};
 constexpr int kSweeps = 50;  // sockets that an interrupted connection still opens are found, too
 constexpr std::uint32_t kNetwork = 127u << 24 | 64u << 16;  // 127.64.0.0 to 127.191.255.255
 constexpr std::uint32_t kEpochs = 128;
@@ -52,6 +60,42 @@ void shut_old_socket(int descriptor, const Addresses& current) {
   if (old) shutdown(descriptor, SHUT_RDWR);
 }
 
+/// Returns a socket that is connected to `path`; -1 if nobody listens there.
+int connected_socket(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return -1;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (made < 0) return -1;
+  if (connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return made;
+  close(made);
+  return -1;
+}
+
+/// Sends all bytes. Returns false if the peer is gone.
+bool send_all(int socket, const std::string& bytes) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const ssize_t sent = send(socket, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    at += static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+/// Blocks until bytes arrive, and adds them. Returns false at the end of the stream.
+bool receive_some(int socket, FrameReader& reader) {
+  std::array<char, 1 << 16> buffer;
+  ssize_t got = 0;
+  do {
+    got = recv(socket, buffer.data(), buffer.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
+  return true;
+}
+
 }  // namespace
 
 std::uint32_t address_of_group(const std::string& key, std::uint64_t epoch) {
@@ -70,34 +114,29 @@ std::string text_of_address(std::uint32_t address) {
   return text;
 }
 
-ProgramControl::ProgramControl(int descriptor, std::size_t rank,
-                               std::function<void(const ProgramEpoch&)> heard,
-                               std::function<void(const Fields&)> others,
-                               std::function<DoneCounts()> done_counts,
-                               std::function<Addresses()> addresses)
-    : descriptor_(descriptor),
-      heard_(std::move(heard)),
-      others_(std::move(others)),
-      done_counts_(std::move(done_counts)),
-      addresses_(std::move(addresses)) {
+ProgramControl::ProgramControl(int descriptor, std::size_t rank, std::string folder,
+                               ControlCalls calls)
+    : descriptor_(descriptor), rank_(rank), folder_(std::move(folder)), calls_(std::move(calls)) {
   send_fields(message_of(MessageKind::hello, {std::to_string(rank), std::to_string(getpid())}));
+  on_exit([](int code, void* self) { static_cast<ProgramControl*>(self)->record_exit(code); },
+          this);
   std::thread([this] { run_connection(); }).detach();
 }
 
-void ProgramControl::send_fields(const Fields& fields) { send_frames(encode_frame(fields)); }
+void ProgramControl::send_fields(const Fields& fields) {
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    facts_.record_message(fields);
+  }
+  send_frames(encode_frame(fields));
+}
 
 void ProgramControl::send_reports() { send_frames(""); }
 
 /// Sends the reports that wait, and the frame `last`.
 void ProgramControl::send_frames(const std::string& last) {
   const std::lock_guard<std::mutex> lock(sending_);
-  const std::string frames = reports_.drain_frames() + last;
-  for (std::size_t at = 0; at < frames.size();) {
-    const ssize_t sent = send(descriptor_, frames.data() + at, frames.size() - at, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;
-    at += static_cast<std::size_t>(sent);
-  }
+  send_all(descriptor_, reports_.drain_frames() + last);
 }
 
 ProgramEpoch ProgramControl::epoch() {
@@ -112,7 +151,7 @@ bool ProgramControl::has_epoch() {
 }
 
 void ProgramControl::confirm_leavers() {
-  const DoneCounts done = done_counts_();
+  const DoneCounts done = calls_.done_counts();
   std::vector<std::string> confirmed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -133,7 +172,7 @@ void ProgramControl::confirm_leavers() {
 
 void ProgramControl::leave_run() {
   Fields message = message_of(MessageKind::leave);
-  for (const auto& [group, count] : done_counts_()) {
+  for (const auto& [group, count] : calls_.done_counts()) {
     message.push_back(group);
     message.push_back(std::to_string(count));
   }
@@ -143,7 +182,21 @@ void ProgramControl::leave_run() {
 }
 
 void ProgramControl::run_connection() {
-  FrameReader reader;
+  while (true) {
+    serve_connection();
+    was_alone_ = true;
+    reports_.close_reports();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_gone_ = true;
+      changed_.notify_all();
+    }
+    calls_.connected(false);
+    await_successor();
+  }
+}
+
+void ProgramControl::serve_connection() {
   std::vector<char> buffer(1 << 16);
   double next_beat_s = clock_s(), next_look_s = next_beat_s;
   while (true) {
@@ -162,17 +215,66 @@ void ProgramControl::run_connection() {
     if (poll(&waiting, 1, static_cast<int>(std::ceil(left_s * 1e3))) <= 0) continue;
     const ssize_t got = recv(descriptor_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) break;
-    reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
-    while (const auto fields = reader.next_frame()) handle_frame(*fields);
+    if (got <= 0) return;
+    reader_.add_bytes(buffer.data(), static_cast<std::size_t>(got));
+    handle_frames();
   }
-  reports_.close_reports();
+}
+
+void ProgramControl::await_successor() {
+  double next_s = clock_s() + kAsk_s;
+  int socket = -1;
+  while (socket < 0) {
+    std::this_thread::sleep_for(kGlance);
+    calls_.watch_alone();
+    if (clock_s() < next_s) continue;
+    socket = connected_socket(successor_socket(folder_));
+    if (socket >= 0 && !is_accepted(socket)) close(std::exchange(socket, -1));
+    next_s = clock_s() + kAsk_s;
+  }
+  calls_.connected(true);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    is_gone_ = true;
-    changed_.notify_all();
+    is_gone_ = false;
+    leavers_.clear();
   }
-  others_({});
+  reports_.open_reports();
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    dup3(socket, descriptor_, O_CLOEXEC);
+    for (const Fields& fact : facts_.messages()) send_all(descriptor_, encode_frame(fact));
+  }
+  close(socket);
+  handle_frames();
+}
+
+/// Tells a successor what it must know of this rank, and blocks until the successor has heard of
+/// all ranks. Returns false if the successor refuses the rank or ends.
+bool ProgramControl::is_accepted(int socket) {
+  Fields known = message_of(MessageKind::again, {std::to_string(rank_), std::to_string(getpid()),
+                                                 std::to_string(calls_.steps())});
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!has_epoch_) return false;
+    const Fields epoch = message_of(epoch_);
+    known.insert(known.end(), epoch.begin() + 1, epoch.end());
+  }
+  reader_ = FrameReader();
+  return send_all(socket, encode_frame(known)) && receive_some(socket, reader_);
+}
+
+void ProgramControl::handle_frames() {
+  while (const auto fields = reader_.next_frame()) handle_frame(*fields);
+}
+
+/// Writes the exit code of this process for a successor, which is not its parent.
+void ProgramControl::record_exit(int code) const {
+  if (!was_alone_) return;
+  const std::string path = exit_file(folder_, rank_), text = std::to_string(code & 0xFF);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = write(file, text.data(), text.size());
+  close(file);
 }
 
 void ProgramControl::handle_frame(const Fields& fields) {
@@ -185,7 +287,7 @@ void ProgramControl::handle_frame(const Fields& fields) {
       has_epoch_ = true;
       changed_.notify_all();
     }
-    heard_(next);
+    calls_.heard(next);
     sweeps_left_ = kSweeps;
     shut_old_sockets();
   } else if (kind == MessageKind::confirm) {
@@ -203,7 +305,7 @@ void ProgramControl::handle_frame(const Fields& fields) {
     has_left_ = true;
     changed_.notify_all();
   } else {
-    others_(fields);
+    calls_.others(fields);
   }
 }
 
@@ -211,7 +313,7 @@ void ProgramControl::shut_old_sockets() {
   --sweeps_left_;
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return;
-  const Addresses current = addresses_();
+  const Addresses current = calls_.addresses();
   while (const dirent* const entry = readdir(folder)) {
     const int descriptor = std::atoi(entry->d_name);
     if (descriptor > 3) shut_old_socket(descriptor, current);

@@ -1,6 +1,6 @@
-// A rank's connection to `orrery run` (live/programs): membership epochs, heartbeats, the last
-// result before the end. Plain C++ without PyTorch, compiled into the user's program. All functions
-// may be called by any thread.
+// A rank's connection to `orrery run` (live/programs), or to a successor that takes the run over:
+// membership epochs, heartbeats, the last result before the end. Plain C++ without PyTorch,
+// compiled into the user's program. All functions may be called by any thread.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 
 #include "live/group/frames.hpp"
 #include "live/group/program_epoch.hpp"
+#include "live/group/sent_facts.hpp"
 #include "live/group/step_reports.hpp"
 
 namespace orrery::live {
@@ -26,19 +27,34 @@ using DoneCounts = std::map<std::string, std::uint64_t>;
 /// Addresses of the sockets of groups, as numbers in the order of the host.
 using Addresses = std::set<std::uint32_t>;
 
-/// Connection of one rank. Never destroyed: its thread runs until the process ends.
+/// Calls of a connection, on its thread. All must be set.
+struct ControlCalls {
+  /// Receives every announced epoch.
+  std::function<void(const ProgramEpoch&)> heard;
+  /// Receives all messages about joins and plans (live/group/meeting_point.hpp,
+  /// live/group/step_plans.hpp).
+  std::function<void(const Fields&)> others;
+  /// Returns the counts of this rank's groups; also called by confirm_leavers() and leave_run().
+  std::function<DoneCounts()> done_counts;
+  /// Returns the addresses that this rank's groups have now (address_of_group()): sockets of their
+  /// earlier ones are shut.
+  std::function<Addresses()> addresses;
+  /// Reports the end of the connection (false), or that a successor has taken the run over (true).
+  std::function<void(bool is_connected)> connected;
+  /// Called ten times a second while no `orrery run` is there.
+  std::function<void()> watch_alone;
+  /// Returns the number of steps that this rank has done.
+  std::function<std::uint64_t()> steps;
+};
+
+/// Connection of one rank. If `orrery run` is killed, the thread of the connection asks once a
+/// second for a successor (live/programs/taken_run.hpp). Never destroyed: its thread runs until the
+/// process ends.
 class ProgramControl {
  public:
-  /// Sends the hello of `rank` over the socket `descriptor` and starts the thread. `heard` receives
-  /// every announced epoch and `others` all messages about joins and plans
-  /// (live/group/meeting_point.hpp, live/group/step_plans.hpp), at the end of the connection, as
-  /// the last call, one without fields, on that thread; `done_counts` returns the counts of this
-  /// rank's groups, and is called on that thread and by confirm_leavers() and leave_run().
-  /// `addresses` returns those that this rank's groups have now (address_of_group()), on that
-  /// thread: sockets of their earlier ones are shut.
-  ProgramControl(int descriptor, std::size_t rank, std::function<void(const ProgramEpoch&)> heard,
-                 std::function<void(const Fields&)> others,
-                 std::function<DoneCounts()> done_counts, std::function<Addresses()> addresses);
+  /// Sends the hello of `rank` over the socket `descriptor` and starts the thread. `folder`: folder
+  /// of the run's sockets.
+  ProgramControl(int descriptor, std::size_t rank, std::string folder, ControlCalls calls);
 
   /// Sends one message, of at most kMaxFrameBytes, behind the reports that wait; does nothing if
   /// the connection is gone.
@@ -60,16 +76,24 @@ class ProgramControl {
  private:
   void send_frames(const std::string& last);
   void run_connection();
+  void serve_connection();
+  /// Blocks until a successor has accepted this rank; its first message is in `reader_` then.
+  void await_successor();
+  bool is_accepted(int socket);
+  void handle_frames();
   void handle_frame(const Fields& fields);
   void shut_old_sockets();
+  void record_exit(int code) const;
 
-  int descriptor_;
-  std::function<void(const ProgramEpoch&)> heard_;
-  std::function<void(const Fields&)> others_;
-  std::function<DoneCounts()> done_counts_;
-  std::function<Addresses()> addresses_;
+  const int descriptor_;
+  const std::size_t rank_;
+  const std::string folder_;
+  const ControlCalls calls_;
+  FrameReader reader_;
   StepReports reports_;
   std::mutex sending_;
+  SentFacts facts_;                      // guarded by sending_
+  std::atomic<bool> was_alone_ = false;  // `orrery run` was killed at some time
   std::mutex mutex_;
   std::condition_variable changed_;
   ProgramEpoch epoch_;

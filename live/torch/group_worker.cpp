@@ -84,19 +84,22 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
     }
   }
   const std::uint64_t own = epoch_of_group(epoch, place_.ranks);
-  bool stays_broken = false;
+  bool stays_broken = false, stays_settled = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (epoch.number < program_epoch_) return;
+    const bool is_repeated = epoch.number == program_epoch_;
     program_epoch_ = epoch.number;
     const bool was_broken = member_.is_broken() && member_.epoch() == own;
     if (member_.epoch() < own && view_.sums != nullptr) view_.sums->interrupt_sum();
     member_.announce_epoch(own, next.alive.size());
     if (member_.epoch() == own) next_view_ = std::move(next);
     stays_broken = was_broken;
+    stays_settled = is_repeated && member_.is_settled();
     changed_.notify_all();
   }
   if (stays_broken) send_news(MessageKind::problem, "a connection is broken");
+  if (stays_settled) send_news(MessageKind::settled, place_.key);
 }
 
 std::uint32_t GroupWorker::address() {
@@ -192,8 +195,8 @@ void GroupWorker::run_steps() {
     }
     lock.unlock();
     if (step == GroupStep::refuse) {
-      control_.send_fields(message_of(
-          MessageKind::refuse, {member_.refused_operation(), list_of(place_.ranks)}));
+      control_.send_fields(
+          message_of(MessageKind::refuse, {member_.refused_operation(), list_of(place_.ranks)}));
       return;
     }
     try {

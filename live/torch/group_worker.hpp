@@ -74,8 +74,9 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Starts the thread. Call once.
   void start();
   /// Announces an epoch to the group, before or after start(). An epoch in which the group need not
-  /// connect anew (epoch_of_group()) has no effect on its operations; if the group has a broken
-  /// connection, `orrery run` is told again. Any thread.
+  /// connect anew (epoch_of_group()) has no effect on its operations; `orrery run` is told again if
+  /// the group has a broken connection, or is settled and a successor repeats the epoch. Any
+  /// thread.
   void announce_epoch(const ProgramEpoch& epoch);
   /// Adds an operation behind those that wait; its work is never completed if the run ends because
   /// of an operation. `work` and `perform` must be set. Any thread.

@@ -36,7 +36,6 @@ std::string text_of(double number) {
 
 /// Longest time that an operation may wait for a process that has ended, in seconds.
 constexpr double kPatience_s = 2;
-constexpr std::chrono::milliseconds kGlance{100};
 constexpr int kAloneCode = 4;  ///< exit code of an environment error
 
 /// Ends this process without its exit handlers, which would wait for operations.
@@ -63,9 +62,14 @@ ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string sto
       shares_sums_(shares_sums),
       build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
-      descriptor, rank, [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
-      [this](const Fields& fields) { handle_message(fields); }, [this] { return done_counts(); },
-      [this] { return group_addresses(); });
+      descriptor, rank, store_path_.substr(0, store_path_.rfind('/')),
+      ControlCalls{.heard = [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
+                   .others = [this](const Fields& fields) { handle_message(fields); },
+                   .done_counts = [this] { return done_counts(); },
+                   .addresses = [this] { return group_addresses(); },
+                   .connected = [this](bool is_connected) { change_connection(is_connected); },
+                   .watch_alone = [this] { watch_alone(); },
+                   .steps = [this] { return steps_.load(); }});
 }
 
 std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
@@ -111,6 +115,7 @@ void ProgramRuntime::wait_until_settled() {
 }
 
 void ProgramRuntime::report_step(std::uint64_t step, double input_s, bool ends_step) {
+  if (ends_step) steps_ = step;
   const double end_s = clock_s(), sent_bytes = records_.codes.sent_bytes();
   const auto report = [=] {
     return message_of(MessageKind::step, {std::to_string(step), text_of(end_s), text_of(input_s),
@@ -129,6 +134,7 @@ void ProgramRuntime::mark_update() {
 }
 
 std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
+  steps_ = end.steps;
   if (end.is_update) report_step(end.steps, end.input_s, false);
   const double end_s = clock_s(), duration_s = end_s - step_begin_s_;
   const double input_s = end.input_s - std::exchange(last_input_s_, end.input_s);
@@ -149,11 +155,6 @@ std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
 }
 
 void ProgramRuntime::handle_message(const Fields& fields) {
-  if (fields.empty()) {
-    plans_.end_connection();
-    meeting_.end_connection();
-    watch_alone();
-  }
   if (!plans_.handle_message(fields)) meeting_.handle_message(fields);
 }
 
@@ -165,28 +166,36 @@ void ProgramRuntime::print_processes() {
   }
   std::fprintf(stderr,
                "orrery: `orrery run` was killed: the program goes on without it, and the next loss "
-               "of a rank ends the program; its processes:%s\n",
+               "of a rank ends the program, until `orrery run --take-over` takes it over "
+               "(`orrery runs`); its processes:%s\n",
                processes.c_str());
 }
 
-void ProgramRuntime::watch_alone() {
+void ProgramRuntime::change_connection(bool is_connected) {
+  if (is_connected) {
+    plans_.begin_connection();
+    meeting_.begin_connection();
+    return;
+  }
+  plans_.end_connection();
+  meeting_.end_connection();
+  stranded_since_s_.clear();
   if (!control_->has_epoch()) end_alone(rank_, "before the program had a process group");
   const std::vector<std::size_t> members = control_->epoch().members;
   if (!members.empty() && members.front() == rank_) print_processes();
-  std::map<const GroupWorker*, double> stranded_since_s;
-  while (true) {
-    const double now_s = clock_s();
-    for (const auto& group : all_groups()) {
-      const std::string operation = group->stranded_operation();
-      if (operation.empty()) {
-        stranded_since_s.erase(group.get());
-        continue;
-      }
-      const double since_s = stranded_since_s.emplace(group.get(), now_s).first->second;
-      if (now_s - since_s < kPatience_s) continue;
-      end_alone(rank_, "and " + operation + " cannot be carried through a loss without it");
+}
+
+void ProgramRuntime::watch_alone() {
+  const double now_s = clock_s();
+  for (const auto& group : all_groups()) {
+    const std::string operation = group->stranded_operation();
+    if (operation.empty()) {
+      stranded_since_s_.erase(group.get());
+      continue;
     }
-    std::this_thread::sleep_for(kGlance);
+    const double since_s = stranded_since_s_.emplace(group.get(), now_s).first->second;
+    if (now_s - since_s < kPatience_s) continue;
+    end_alone(rank_, "and " + operation + " cannot be carried through a loss without it");
   }
 }
 

@@ -2,6 +2,7 @@
 // never destroyed. Compiled into the user's program.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,10 +88,11 @@ class ProgramRuntime {
  private:
   void announce_epoch(const ProgramEpoch& epoch);
   void handle_message(const Fields& fields);
-  /// Goes on without `orrery run`, whose process was killed: the program trains to its end. Ends
-  /// this process with exit code 4 if an operation cannot be completed for kPatience_s, because
-  /// nobody carries another loss. Never returns.
-  [[noreturn]] void watch_alone();
+  /// Leaves meetings and proposals at the end of the connection, and lets a successor arrange them.
+  void change_connection(bool is_connected);
+  /// Looks for an operation that cannot be completed without `orrery run`, whose process was
+  /// killed, and ends this process with exit code 4 after kPatience_s: nobody carries another loss.
+  void watch_alone();
   void print_processes();
   DoneCounts done_counts();
   Addresses group_addresses();
@@ -108,7 +110,9 @@ class ProgramRuntime {
   StepPlans plans_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
   double step_begin_s_ = 0, compute_s_ = 0;  ///< begin of the step, and its compute in seconds
-  double last_input_s_ = 0;                  ///< StepEnd::input_s of the previous step
+  std::atomic<std::uint64_t> steps_ = 0;     ///< steps that this rank has done
+  std::map<const GroupWorker*, double> stranded_since_s_;  ///< used by the connection's thread
+  double last_input_s_ = 0;  ///< StepEnd::input_s of the previous step
 };
 
 }  // namespace orrery::live

@@ -17,11 +17,16 @@ std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), 
 
 }  // namespace
 
-ProgramStore::ProgramStore(std::string path) : path_(std::move(path)) {
+ProgramStore::ProgramStore(std::string path) : path_(std::move(path)) { connect_anew(); }
+
+/// Connects, in place of an earlier connection.
+void ProgramStore::connect_anew() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   TORCH_CHECK(path_.size() < sizeof address.sun_path, "orrery: path too long: ", path_);
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+  if (descriptor_ >= 0) close(descriptor_);
+  reader_ = FrameReader();
   descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int status =
       connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -30,7 +35,17 @@ ProgramStore::ProgramStore(std::string path) : path_(std::move(path)) {
 
 ProgramStore::~ProgramStore() { close(descriptor_); }
 
-void ProgramStore::abort_requests() { shutdown(descriptor_, SHUT_RDWR); }
+void ProgramStore::abort_requests() {
+  is_aborted_ = true;
+  shutdown(descriptor_, SHUT_RDWR);
+}
+
+/// Returns true if `orrery run` has closed the connection: a successor may keep a store there.
+bool ProgramStore::is_closed() const {
+  char byte = 0;
+  const ssize_t got = recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return !is_aborted_ && (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR));
+}
 
 c10::intrusive_ptr<c10d::Store> ProgramStore::clone() {
   return c10::make_intrusive<ProgramStore>(path_);
@@ -38,6 +53,7 @@ c10::intrusive_ptr<c10d::Store> ProgramStore::clone() {
 
 std::string ProgramStore::send_request(const Fields& fields) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_closed()) connect_anew();
   const std::string frame = encode_frame(fields);
   for (std::size_t at = 0; at < frame.size();) {
     const ssize_t sent = send(descriptor_, frame.data() + at, frame.size() - at, MSG_NOSIGNAL);

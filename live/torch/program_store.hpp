@@ -1,7 +1,9 @@
 // Key-value store of a program's process groups, kept by `orrery run`, so that the loss of rank 0
-// does not end it. Implements PyTorch's c10d::Store. Compiled into the user's program.
+// does not end it. A successor of `orrery run` keeps an empty one at the same path. Implements
+// PyTorch's c10d::Store. Compiled into the user's program.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -16,7 +18,8 @@ namespace orrery::live {
 
 /// Connection to the store. Any thread; one request at a time, also while a request waits for a
 /// key: threads that wait at once use a clone() each. Every request throws c10::Error if the store
-/// is gone, which also ends the connection of a request above kMaxFrameBytes.
+/// is gone, which also ends the connection of a request above kMaxFrameBytes. The next request then
+/// connects again.
 class ProgramStore final : public c10d::Store {
  public:
   /// Connects to the Unix socket `path`. Throws c10::Error if that fails or the path is too long.
@@ -55,9 +58,12 @@ class ProgramStore final : public c10d::Store {
  private:
   /// Returns the answer's value. Throws c10::Error if the store is gone or the time is up.
   std::string send_request(const Fields& fields);
+  void connect_anew();
+  bool is_closed() const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::atomic<bool> is_aborted_ = false;
   std::mutex mutex_;
   FrameReader reader_;
 };

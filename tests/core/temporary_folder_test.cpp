@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
+
 namespace orrery {
 namespace {
 
@@ -80,6 +82,22 @@ TEST_F(TemporaryFolderTest, AFolderWithASharedLockStaysUntilTheLastChildOfItsOwn
     const TemporaryFolder another(name_);
   }
   EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(TemporaryFolderTest, ASuccessorLocksATakenFolderOnceTheOldHoldersHaveEnded) {
+  pid_t child = 0;
+  const fs::path left = leave_folder(&child);
+  {
+    TemporaryFolder taken(left, TemporaryFolder::Taken());
+    EXPECT_TRUE(fs::exists(taken.path_of("file")));
+    kill(child, SIGKILL);
+    usleep(200'000);
+    taken.claim_lock();
+    const TemporaryFolder next(name_);
+    EXPECT_TRUE(fs::exists(left)) << "the successor has the lock";
+  }
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_THROW(TemporaryFolder(left, TemporaryFolder::Taken()), Error);
 }
 
 TEST_F(TemporaryFolderTest, TheDestructorRemovesAllFiles) {

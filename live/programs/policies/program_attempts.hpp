@@ -20,12 +20,14 @@ bool wants_restart(const ProgramOutcome& outcome);
 /// Runs of one program, one after the other.
 class ProgramAttempts {
  public:
-  /// Starts nothing. `prepare`: called before each attempt with the number of earlier ones.
+  /// Starts nothing. `prepare`: called before each attempt with the number of earlier ones, except
+  /// for one that is taken over (ProgramSettings::remains). `restarts` and
+  /// ProgramSettings::replacements are limits of the whole run, with what came before a takeover.
   ProgramAttempts(ProgramSettings settings, std::size_t restarts,
-                  std::function<void(std::size_t)> prepare)
-      : settings_(std::move(settings)), restarts_(restarts), prepare_(std::move(prepare)) {}
+                  std::function<void(std::size_t)> prepare);
 
-  /// Starts all ranks. Call while none runs. Throws as ProgramRun and `prepare`.
+  /// Starts all ranks, or takes over those that run. Call while none runs. Throws as ProgramRun and
+  /// `prepare`.
   void start(ProgramListener* listener);
   /// Advances the attempt, as ProgramRun::advance_run(). Returns false once it is over, and adds
   /// its outcome. Call only while one runs.
@@ -33,6 +35,10 @@ class ProgramAttempts {
   /// Returns the attempt that runs; null if none does.
   ProgramRun* current() { return run_.get(); }
   const ProgramRun* current() const { return run_.get(); }
+  /// Returns the account for a successor. Call only while an attempt runs.
+  RunRemains remains() const;
+  /// Returns true if the first attempt of this object is or was taken over.
+  bool is_taken_over() const { return is_taken_over_; }
   /// Returns the outcomes of the attempts that are over, oldest first.
   const std::vector<ProgramOutcome>& outcomes() const { return outcomes_; }
   /// Returns true if the limit allows another attempt.
@@ -45,9 +51,10 @@ class ProgramAttempts {
 
  private:
   ProgramSettings settings_;
-  const std::size_t restarts_;
+  const std::size_t restarts_, replacements_;
   const std::function<void(std::size_t)> prepare_;
   std::size_t begun_ = 0;
+  bool is_taken_over_ = false;
   std::unique_ptr<ProgramRun> run_;
   std::vector<ProgramOutcome> outcomes_;
 };

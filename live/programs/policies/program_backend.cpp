@@ -46,6 +46,22 @@ bool loads_bare_nccl(ProgramCollectives* collectives, const ProgramRun& run) {
   return !collectives->loaded_ranks().empty();
 }
 
+/// Returns the number of steps of a rank that has sent `ready`, which it repeats at a takeover.
+std::uint64_t begun_step(const ProgramAttempts& attempts, std::size_t rank, const Fields& ready) {
+  const std::uint64_t step = std::stoull(ready.at(1));
+  if (!attempts.is_taken_over() || attempts.current() == nullptr) return step;
+  return std::max(step, attempts.current()->run_book().steps_of(rank));
+}
+
+/// Brings job, gate and clock to the end of the calls before a takeover.
+void restore_past(Past& past, ProgramJob& job, DecisionGate& gate, PolicyClock& clock) {
+  job.set_world(past.world());
+  clock = PolicyClock(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1) - past.now());
+  clock.start();
+  for (const Nanos at : past.wake_times()) gate.wake(at);
+  for (const auto& [id, step] : past.effects()) gate.expect_effect(id, step);
+}
+
 }  // namespace
 
 ProgramBackend::ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster, Options options)
@@ -114,10 +130,15 @@ void ProgramBackend::begin(const Needs& needs) {
   if (!needs.settings.has<Shares>()) features_.share = 0;
   clock_.start();
   ticks_.begin(needs.tick, 0);
+  if (options_.past != nullptr) {
+    stage_ = Stage::repeating;
+    return;
+  }
   stage_ = Stage::starting;
   std::uint64_t from = 0;
-  for (const auto& [rank, fields] : ready_)
-    from = std::max<std::uint64_t>(from, std::stoull(fields.at(1)));
+  for (const auto& [rank, fields] : ready_) {
+    from = std::max(from, begun_step(attempts_, rank, fields));
+  }
   const auto ranks = static_cast<std::uint32_t>(attempts_.ranks());
   job_.submit_job(program_job(options_.name, ranks, features_), from);
   job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
@@ -127,7 +148,7 @@ void ProgramBackend::begin(const Needs& needs) {
 /// Lets all ranks that wait in their first step continue.
 void ProgramBackend::begin_ranks() {
   for (const auto& [rank, fields] : ready_) {
-    const std::uint64_t step = std::stoull(fields.at(1));
+    const std::uint64_t step = begun_step(attempts_, rank, fields);
     progress_.set_begin(rank, step);
     plans_.begin_rank(rank, step);
   }
@@ -140,6 +161,22 @@ void ProgramBackend::begin_ranks() {
 // ---- observations -------------------------------------------------------------------------
 
 std::optional<Observation> ProgramBackend::next() {
+  if (stage_ == Stage::repeating) {
+    if (auto seen = options_.past->next()) return seen;
+    restore_past(*options_.past, job_, gate_, clock_);
+    counts_.calls = options_.past->calls();
+    begin_ranks();
+    job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
+    job_.world().begin_batch();
+    gate_.resume_decisions(options_.past->open(), clock_.now());
+    emit_event(Tick{});
+    // Perhaps only some ranks have heard of a change at the death of `orrery run`.
+    align_shares();
+    const auto codes = job_.job().now.get<CodecRules>();
+    if (features_.no_codes.empty() && !codes.empty()) {
+      plans_.propose_soon("codecs", codec_text(codes), training_ranks());
+    }
+  }
   while (!job_.has_events()) {
     if (stage_ == Stage::over) return {};
     const Nanos next = std::min(ticks_.next(), gate_.next_wake());
@@ -288,6 +325,7 @@ void ProgramBackend::change_members(const std::vector<std::size_t>& lost,
 // ---- decisions ----------------------------------------------------------------------------
 
 void ProgramBackend::apply(const DecisionList& decisions) {
+  if (stage_ == Stage::repeating) return options_.past->check_decisions(decisions);
   ticks_.set_resting(decisions.is_resting());
   job_.world().begin_batch();
   if (!job_.is_alive()) return;
@@ -295,6 +333,7 @@ void ProgramBackend::apply(const DecisionList& decisions) {
   settle_plans();
   if (stage_ != Stage::starting) return;
   begin_ranks();
+  if (attempts_.is_taken_over()) align_shares();
   settle_plans();  // proposes those of later steps
 }
 

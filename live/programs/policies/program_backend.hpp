@@ -22,6 +22,7 @@
 #include "live/programs/policies/program_rules.hpp"
 #include "live/run/observations/policy_clock.hpp"
 #include "live/run/observations/policy_ticks.hpp"
+#include "policies/record/past.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/gate.hpp"
 
@@ -66,6 +67,7 @@ class ProgramBackend : public Backend, private Carrier {
     std::function<std::vector<ParameterSet>()> drain_parameters = {};
     ProgramCollectives* collectives = nullptr;  ///< null: NCCL's plugins are not offered
     std::string no_table = {};  ///< reason why a program without PyTorch takes no table
+    Past* past = nullptr;       ///< calls before a takeover (ProgramAttempts); null: none
   };
 
   /// Starts nothing. All references must outlive this object.
@@ -100,8 +102,16 @@ class ProgramBackend : public Backend, private Carrier {
  private:
   /// Stage of the run. `waiting`: for the first step. `starting`: the job is submitted.
   /// `restarting`: all ranks have started again. `held`: no rank runs, and a decision may start
-  /// them again.
-  enum class Stage : std::uint8_t { waiting, starting, training, restarting, held, over };
+  /// them again. `repeating`: the policies see the calls before a takeover.
+  enum class Stage : std::uint8_t {
+    waiting,
+    repeating,
+    starting,
+    training,
+    restarting,
+    held,
+    over
+  };
 
   /// Duration of the newest step, and begin of the step in progress.
   struct Pace {

@@ -36,6 +36,8 @@ class ProgramJob {
   /// Returns the events since the last call.
   std::vector<Event> drain_events() { return std::exchange(events_, {}); }
 
+  /// Continues with the world of an earlier process, which has the job.
+  void set_world(const World& world) { world_ = world; }
   /// Submits and starts the job with all of its GPUs, at step `from`.
   void submit_job(JobSpec spec, Step from);
   /// Starts the job on these ranks of the program, ascending.

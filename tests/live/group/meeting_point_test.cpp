@@ -60,6 +60,23 @@ TEST(MeetingPoint, RanksAtAMeetingContinueAtTheEndOfTheConnection) {
   EXPECT_FALSE(point.mark_step(2));
 }
 
+TEST(MeetingPoint, ASuccessorArrangesTheNextMeetingAndNotTheOldOne) {
+  Sent sent;
+  MeetingPoint point([&sent](const Fields& fields) { sent.push_back(fields); });
+  point.handle_message({"halt", "1"});
+  point.handle_message({"meet", "1", "1"});
+  ASSERT_TRUE(point.mark_step(1));
+  point.end_connection();
+  point.begin_connection();
+  EXPECT_EQ(point.wait_for_instruction(), Fields{"resume"}) << "the old meeting is over";
+  point.handle_message({"halt", "1"});
+  point.handle_message({"meet", "1", "3"});
+  EXPECT_FALSE(point.mark_step(2));
+  ASSERT_TRUE(point.mark_step(3));
+  point.handle_message({"give", "path"});
+  EXPECT_EQ(point.wait_for_instruction(), (Fields{"give", "path"}));
+}
+
 TEST(MeetingPoint, AHaltedRankContinuesAtTheEndOfTheConnection) {
   MeetingPoint point([](const Fields&) {});
   point.handle_message({"halt", "1"});

@@ -57,6 +57,19 @@ TEST(StepPlans, AWithdrawnProposalAndALostConnectionHoldNobody) {
   rank.plans.wait_until_begun();
 }
 
+TEST(StepPlans, ASuccessorsProposalsCount) {
+  Rank rank;
+  rank.plans.handle_message({"plan", "4", "kept"});
+  rank.plans.handle_message({"propose", "1", "5", "void"});
+  rank.plans.end_connection();
+  rank.plans.begin_connection();
+  rank.plans.wait_until_begun();
+  rank.plans.handle_message({"propose", "1", "6", "new"});
+  EXPECT_EQ(rank.plans.begin_step(5), Texts{"kept"});
+  rank.plans.handle_message({"commit", "1"});
+  EXPECT_EQ(rank.plans.begin_step(6), Texts{"new"});
+}
+
 TEST(StepPlans, ANewProcessGetsThePlansBeforeItBegins) {
   Rank rank;
   rank.plans.handle_message({"plan", "9", "later"});

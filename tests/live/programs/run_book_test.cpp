@@ -186,5 +186,33 @@ TEST(RunBook, TheFirstStepOfANewProcessIsItsStartWhateverItsNumber) {
   EXPECT_DOUBLE_EQ(book.rank_time().training, 6 + 3 + 3);
 }
 
+TEST(RunBook, ASuccessorContinuesTheAccount) {
+  RunBook before = settled_book();
+  before.record_step(0, 1, 10, 0);
+  before.record_step(0, 2, 12, 0);
+  before.record_exit(2, 137, kKilled, 15);
+  before.begin_epoch();
+  before.record_snapshot(2);
+  RunBook book(before.ranks(), 2, 100);
+  book.take_over(before.run_account());
+  EXPECT_EQ(book.epoch(), 1u);
+  EXPECT_EQ(book.missing_ranks(), std::vector<std::size_t>{2});
+  EXPECT_TRUE(book.has_ended(2));
+  EXPECT_EQ(book.losses().at(0).cause, kKilled);
+  EXPECT_EQ(book.newest_snapshot(), 2u);
+  book.record_taken(0, 40, 100);
+  EXPECT_EQ(book.steps_of(0), 40u);
+  EXPECT_EQ(book.attached_members(1), std::vector<std::size_t>{0});
+  book.record_step(0, 41, 101, 0);  // its begin is unknown
+  EXPECT_EQ(book.median_step_s(), std::nullopt);
+  book.record_step(0, 42, 103, 0);
+  EXPECT_DOUBLE_EQ(*book.median_step_s(), 2);
+  EXPECT_DOUBLE_EQ(book.rank_time().starting, before.rank_time().starting);
+  EXPECT_DOUBLE_EQ(book.rank_time().training, 2 + 2);
+  book.record_exit(0, 0, "", 110);
+  book.record_exit(1, 0, "", 110);
+  EXPECT_EQ(book.exit_code(), kRanksMissing);
+}
+
 }  // namespace
 }  // namespace orrery::live
