@@ -153,6 +153,7 @@ void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
   fmt::print("\n{:<12}{:>10}{:>16}{:>16}{:>16}{:>16}\n", "durations", "jobs", "factor (median)",
              "by size", "log error", "by size");
   print_accuracy("first week", report.first_week);
+  print_accuracy("first quarter", report.first_quarter);
   print_accuracy("second half", report.second_half);
   print_accuracy("all", report.all);
   fmt::print("\n{:<28}{:>14}{:>14}{:>14}\n", "forecast means", "wait s", "JCT s", "slowdown");
@@ -187,6 +188,7 @@ ordered_json twin_json(const sim::TwinReport& report, const DecisionTimes& times
           {"ends_beyond_horizon", report.ends_beyond},
           {"durations",
            {{"first_week", accuracy_json(report.first_week)},
+            {"first_quarter", accuracy_json(report.first_quarter)},
             {"second_half", accuracy_json(report.second_half)},
             {"all", accuracy_json(report.all)}}},
           {"policies", policies},

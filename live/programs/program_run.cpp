@@ -301,10 +301,13 @@ void ProgramRun::tell_epoch(std::size_t rank) {
 
 /// Handles all that depends on the time: heartbeats, cuts, signals, the end of patience.
 void ProgramRun::watch_time() {
+  // Heartbeats that arrived while this process was busy, as with the start of another one, count.
+  for (const std::size_t rank : book_.silent_ranks(monotonic_s())) {
+    if (ranks_[rank].is_open) read_rank(rank);
+  }
   const double now = monotonic_s();
   for (const std::size_t rank : book_.silent_ranks(now)) {
-    if (!silent_.insert(rank).second) continue;
-    ranks_[rank].signal(SIGKILL);
+    if (silent_.insert(rank).second) ranks_[rank].signal(SIGKILL);
   }
   if (book_.is_cut_due(now)) {
     settings_.print_line(

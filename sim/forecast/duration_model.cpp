@@ -14,6 +14,8 @@ constexpr double kSharpness = 10;      // fall of the weight with the relative e
 constexpr double kLeastWeight = 0.05;  // share of the best kind's; lighter kinds are left out
 constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
 constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
+constexpr char kNumbered = 'o';              // type of the kinds by a name with its digits
+constexpr std::size_t kMostNumbered = 16384;  // kinds of that type with one job, at most
 constexpr int kPriorPoints = 9;       // odd: the one in the middle is the median
 
 double log_error(double estimate_s, double duration_s) {
@@ -91,6 +93,7 @@ std::vector<std::string> DurationModel::kinds_of(const JobColumns& job) {
   kinds.push_back("x" + job.user + "\n" + size);
   if (job.limit_s > 0) kinds.push_back("m" + job.user + "\n" + limit);
   if (!name.empty()) kinds.push_back("n" + job.user + "\n" + size + "\n" + name);
+  if (name != job.name) kinds.push_back(kNumbered + job.user + "\n" + size + "\n" + job.name);
   return kinds;
 }
 
@@ -188,7 +191,16 @@ void DurationModel::record_end(const JobColumns& job, double duration_s) {
       kind.error.add(error, kKindMemory);
     }
     kind.add(duration_s);
+    if (key[0] == kNumbered && kind.sorted.size() == 1) numbered_.push_back(key);
   }
+  if (numbered_.size() > kMostNumbered) forget_oldest_name();
+}
+
+/// Most names with digits never come again.
+void DurationModel::forget_oldest_name() {
+  const auto oldest = kinds_.find(numbered_.front());
+  if (oldest->second.sorted.size() == 1) kinds_.erase(oldest);
+  numbered_.pop_front();
 }
 
 void DurationModel::set_running(const std::vector<std::pair<JobColumns, double>>& running) {

@@ -1,6 +1,6 @@
 // Durations of jobs, learned from the jobs that have ended: a distribution for a new job, and for a
 // job that has run for a while. Only columns known at submission are read: user, virtual cluster,
-// size, name without digits, time limit. Used by sim/forecast/queue_forecast. One thread; seconds.
+// size, name with and without digits, time limit. Used by sim/forecast/queue_forecast. One thread; seconds.
 //
 // A job belongs to several kinds: all jobs, those of its size, of its user, of its user and size,
 // and so on. Each kind keeps its newest durations. The distribution is a mixture of the kinds of
@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -119,7 +120,10 @@ class DurationModel {
   const Kind* find(const std::string& key) const;
   double limit_of(const JobColumns& job) const;
 
+  void forget_oldest_name();
+
   std::map<std::string, Kind> kinds_;
+  std::deque<std::string> numbered_;  ///< keys of kinds by a name with digits, in their order
   std::map<char, std::array<FadingSum, kCountClasses>> errors_;  ///< keyed by type of kind
   FadingSum mixture_error_, size_error_;
   std::uint64_t limited_ = 0, beyond_limit_ = 0;  ///< ended jobs with a limit; those that exceed it

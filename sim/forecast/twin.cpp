@@ -177,6 +177,7 @@ TwinReport Twin::report() const {
                  .regret = regret_,
                  .choices = rule_.switches(),
                  .first_week = {},
+                 .first_quarter = {},
                  .second_half = {},
                  .all = {}};
   const double count = static_cast<double>(std::max<std::uint64_t>(forecasts_, 1));
@@ -186,6 +187,7 @@ TwinReport Twin::report() const {
   }
   const Nanos begin = begin_ == kNever ? 0 : begin_;
   out.first_week = learner_.accuracy(begin, begin + kWeek);
+  out.first_quarter = learner_.accuracy(begin, begin + (now_ - begin) / 4);
   out.second_half = learner_.accuracy(begin + (now_ - begin) / 2, kNever);
   out.all = learner_.accuracy(begin, kNever);
   return out;

@@ -63,7 +63,7 @@ struct TwinReport {
   /// mean over the forecasts of the active policy's goal less that of the best policy
   std::array<double, kQueueGoals> regret{};
   std::vector<PolicySwitch> choices;  ///< choices of sim/forecast/choice_rule, which nobody follows
-  DurationAccuracy first_week, second_half, all;  ///< jobs by submission
+  DurationAccuracy first_week, first_quarter, second_half, all;  ///< jobs by submission
 };
 
 /// Policy that forwards all observations to another policy and forecasts beside it. The forecasts

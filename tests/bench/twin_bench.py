@@ -1,6 +1,6 @@
 """Forecasts and choices beside job logs: durations against the running median by size, starts by
 horizon, and every choice against its active policy. The logs of the shared data, if they exist, and
-synthetic ones. Run by `./dev bench twin [durations | starts | choice]`; `choice LOG...` takes the
+synthetic ones. Run by `./dev bench twin [durations | learning | starts | choice]`; `choice LOG...` takes the
 logs of these names only. Ends with 1 if a choice is more than 2% worse than its active policy."""
 
 import json
@@ -48,6 +48,21 @@ def logs(folder):
         yield like, file, 64
 
 
+def habitual_logs(folder):
+    """Yields logs whose users, names and sizes tell something of the durations: drawn ones, and the
+    load of the twin's test on a real Slurm."""
+    for gpus in (16, 64):
+        file = folder / f"habits_{gpus}.csv"
+        orrery("new", "jobs", "--like", "seren", "--jobs", 20000, "--gpus", gpus, "--load", 0.8,
+               "--habits", 0.95, "-o", file)  # fmt: skip
+        yield f"seren, habits 0.95, {gpus} GPUs", file, gpus // 8
+    file = folder / "slurm.csv"
+    script = ROOT / "tests" / "chaos" / "slurm_twin.py"
+    subprocess.run([sys.executable, script, "--log", file, "--seed", "1"], check=True,
+                   capture_output=True)  # fmt: skip
+    yield "load of slurm_twin.py", file, 8
+
+
 def size(nodes):
     return "--nodes", nodes, "--gpus-per-node", 8, "--placement", "count"
 
@@ -64,8 +79,9 @@ def interval(name):
 
 
 def durations(all_logs):
-    print("| log | jobs | factor p50 | by size | log error | by size | first week | second half |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    print("| log | jobs | factor p50 | by size | log error | by size | first week | first quarter "
+          "| second half |")  # fmt: skip
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, file, nodes in all_logs:
         out, _ = orrery("twin", "jobs", file, *size(nodes), *reading(name), "--policy",
                         "fifo-skip", "--every", 10**9, "--samples", 2, "--json")  # fmt: skip
@@ -76,6 +92,7 @@ def durations(all_logs):
             f"| {known['by_size_factor_p50']:.2f} | {known['log_error_mean']:.3f} "
             f"| {known['by_size_log_error_mean']:.3f} "
             f"| {found['first_week']['log_error_mean']:.3f} "
+            f"| {found['first_quarter']['log_error_mean']:.3f} "
             f"| {found['second_half']['log_error_mean']:.3f} |",
             flush=True,
         )
@@ -139,7 +156,7 @@ def choice(all_logs):
 
 
 def main():
-    tables = {"durations": durations, "starts": starts, "choice": choice}
+    tables = {"durations": durations, "learning": durations, "starts": starts, "choice": choice}
     words = sys.argv[1:]
     chosen = [word for word in words if word in tables] or list(tables)
     names = [word for word in words if word not in tables]
@@ -152,7 +169,8 @@ def main():
         if names:
             all_logs = [each for each in all_logs if each[0] in names]
         for name in chosen:
-            worse += tables[name](all_logs) or []
+            drawn = habitual_logs(pathlib.Path(folder)) if name == "learning" else all_logs
+            worse += tables[name](drawn) or []
     for each in worse:
         print(each, file=sys.stderr)
     sys.exit(1 if worse else 0)

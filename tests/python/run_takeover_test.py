@@ -100,7 +100,6 @@ def test_a_successor_replaces_lost_ranks_and_policies_without_a_log_begin_anew(t
     run.wait_for_training()
     successor = Successor(run)
     successor.wait_until_taken()
-    time.sleep(4)  # a loss just after the takeover may cost all ranks (docs/run.md)
     run.wait_for("at step ")
     run.kill(1)
     deadline = time.monotonic() + PATIENCE

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +56,27 @@ TEST(DurationModel, LearnsThatTheUserTellsTheDuration) {
   const auto [error, by_size] = errors_by_user(true, 1);
   EXPECT_LT(error, 0.3);
   EXPECT_GT(by_size, 2);
+}
+
+/// Returns the mean error of the second 1000 jobs, whose duration depends on a number in the name.
+double error_by_number(bool repeats) {
+  DurationModel model;
+  Rng rng(3);
+  double error = 0;
+  for (int i = 0; i < 40'000; ++i) {
+    const std::uint64_t number = rng.below(8);
+    const double duration_s = 60 * std::pow(4, static_cast<double>(number));
+    const std::string run = repeats ? "" : "-" + std::to_string(i);
+    const JobColumns job{.gpus = 1, .user = "u", .name = "eval-" + std::to_string(number) + run};
+    if (i >= 39'000) error += std::abs(std::log(model.medians(job).model_s / duration_s));
+    model.record_end(job, duration_s);
+  }
+  return error / 1000;
+}
+
+TEST(DurationModel, LearnsFromNumbersInNamesThatComeAgain) {
+  EXPECT_LT(error_by_number(true), 0.1);
+  EXPECT_GT(error_by_number(false), 2);  // each name is new, and old ones are forgotten
 }
 
 TEST(DurationModel, IsTheMedianOfTheSizeWhereNoColumnTellsMore) {
