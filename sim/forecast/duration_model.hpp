@@ -1,6 +1,7 @@
 // Durations of jobs, learned from the jobs that have ended: a distribution for a new job, and for a
 // job that has run for a while. Only columns known at submission are read: user, virtual cluster,
-// size, name with and without digits, time limit. Used by sim/forecast/queue_forecast. One thread; seconds.
+// size, name with and without digits, time limit. Used by sim/forecast/queue_forecast. One thread;
+// seconds.
 //
 // A job belongs to several kinds: all jobs, those of its size, of its user, of its user and size,
 // and so on. Each kind keeps its newest durations. The distribution is a mixture of the kinds of
