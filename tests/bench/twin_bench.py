@@ -1,7 +1,8 @@
 """Forecasts and choices beside job logs: durations against the running median by size, starts by
 horizon, and every choice against its active policy. The logs of the shared data, if they exist, and
 synthetic ones. Run by `./dev bench twin [durations | learning | starts | choice]`; `choice LOG...`
-takes the logs of these names only. Ends with 1 if a choice is more than 2% worse than its active policy."""
+takes the logs of these names only. Ends with 1 if a choice is more than 2% worse than its active
+policy."""
 
 import json
 import os
