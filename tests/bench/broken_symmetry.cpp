@@ -1,8 +1,9 @@
 // The price of broken symmetry: CPU and memory of one step of a 4,096-GPU run in which 0, 1, 10,
 // 100 or all ranks differ from the others, and with skewed routing of experts; of one step of
 // 24,000 operations without contention; and of steps of up to 262,144 GPUs in which all ranks
-// differ, which have goals: 0.5 s of CPU at 16,384 GPUs and n log n of that beyond. A process per
-// row. Prints a table and exits 1 if a goal is missed; ./dev bench symmetry.
+// differ, which have goals: 0.5 s of CPU at 16,384 GPUs, and no worse growth than n log n, from
+// that goal and from the first row; the least of five processes counts there. A process per row.
+// Prints a table and exits 1 if a goal is missed; ./dev bench symmetry.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,11 +91,12 @@ void run(const Row& row) {
               static_cast<unsigned long long>(step->run.events), step->run.duration);
 }
 
-/// Returns the CPU seconds of a row and prints its line.
-double in_child(const Row& row) {
+/// Returns the CPU seconds of a row in a process of its own, and prints its line if `prints`.
+double in_child(const Row& row, bool prints = true) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
+    if (!prints) std::freopen("/dev/null", "w", stdout);
     run(row);
     std::fflush(stdout);
     _exit(0);
@@ -104,13 +106,22 @@ double in_child(const Row& row) {
   wait4(child, &status, 0, &used);
   const double cpu = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                      1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-  std::printf(" %9.3f %8.0f\n", cpu, static_cast<double>(used.ru_maxrss) / 1024);
+  if (prints) std::printf(" %9.3f %8.0f\n", cpu, static_cast<double>(used.ru_maxrss) / 1024);
   return status == 0 ? cpu : INFINITY;
 }
 
+/// Returns the least CPU seconds of a row in several processes: others of the machine use its
+/// caches and memory, too. Prints the line of one of them.
+double least_in_children(const Row& row) {
+  constexpr int kSilent = 4;
+  double least = in_child(row);
+  for (int i = 0; i < kSilent; ++i) least = std::min(least, in_child(row, false));
+  return least;
+}
+
 /// Steps of 16,384 to 262,144 GPUs that all differ. Returns the number of goals missed: 0.5 s at
-/// 16,384 GPUs, and at each larger size no more than n log n of that. Prints beside each goal how
-/// the CPU has grown from 16,384 GPUs, and n log n: beyond the caches the CPU grows faster.
+/// 16,384 GPUs, and at each larger size no more than n log n of that and of the first row. Prints
+/// beside each goal how the CPU has grown from the first row, and n log n.
 int all_different(const char* name, const Described& job,
                   std::initializer_list<std::uint32_t> sizes) {
   constexpr double kMostSeconds = 0.5, kFewest = 16'384;
@@ -118,16 +129,16 @@ int all_different(const char* name, const Described& job,
   double first = 0;
   for (const std::uint32_t ranks : sizes) {
     const double n = ranks / kFewest;
-    const double cpu = in_child({.name = fmt::format("{}, {} different", name, ranks),
+    const double cpu = least_in_children({.name = fmt::format("{}, {} different", name, ranks),
                                  .job = job,
                                  .different = ranks,
                                  .sequences = ranks / std::min(4u, job.ranks_of_replica),
                                  .ranks = ranks});
     if (first == 0) first = cpu;
     const double growth = n * (1 + std::log2(n) / std::log2(kFewest));  // n log n
-    std::printf("  goal: %.2f s; CPU x %.1f, n log n x %.1f\n", kMostSeconds * growth, cpu / first,
-                growth);
-    if (cpu > kMostSeconds * growth) ++missed;
+    std::printf("  least CPU %.3f s, goal %.2f s; CPU x %.1f, n log n x %.1f\n", cpu,
+                kMostSeconds * growth, cpu / first, growth);
+    if (cpu > kMostSeconds * growth || cpu > first * growth) ++missed;
   }
   return missed;
 }
