@@ -159,7 +159,7 @@ void prove_first(const PreparedRun& run, const ProgramOptions& options, AttachSe
   print_line(proof.line);
 }
 
-/// Returns the settings of the ranks, without what starts them and what needs the status.
+/// Returns the settings of the ranks, without the functions that start them and write the status.
 live::ProgramSettings settings_of(const PreparedRun& run, const ProgramOptions& options) {
   live::ProgramSettings settings;
   settings.ranks = run.launch.ranks;

@@ -125,7 +125,7 @@ int open_lock(const std::string& folder, int flags) {
   return open((folder + kLockFile).c_str(), flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/// Takes the environment of a rank of the run, without what attaches it.
+/// Takes the environment of a rank of the run, without the variables that attach the rank.
 void adopt_environment(const live::RunRemains& remains) {
   for (const pid_t process : remains.processes) {
     const auto variables = texts_in(fmt::format("/proc/{}/environ", process));

@@ -248,7 +248,7 @@ void ProgramControl::await_successor() {
   handle_frames();
 }
 
-/// Tells a successor what it must know of this rank, and blocks until the successor has heard of
+/// Tells a successor the process, steps and epoch of this rank, and blocks until it has heard of
 /// all ranks. Returns false if the successor refuses the rank or ends.
 bool ProgramControl::is_accepted(int socket) {
   Fields known = message_of(MessageKind::again, {std::to_string(rank_), std::to_string(getpid()),

@@ -22,7 +22,7 @@ class ProgramAttempts {
  public:
   /// Starts nothing. `prepare`: called before each attempt with the number of earlier ones, except
   /// for one that is taken over (ProgramSettings::remains). `restarts` and
-  /// ProgramSettings::replacements are limits of the whole run, with what came before a takeover.
+  /// ProgramSettings::replacements are limits of the whole run, also of its time before a takeover.
   ProgramAttempts(ProgramSettings settings, std::size_t restarts,
                   std::function<void(std::size_t)> prepare);
 

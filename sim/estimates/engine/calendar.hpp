@@ -143,7 +143,7 @@ class SlotCalendar {
   What pop_entry() {
     const std::uint32_t slot = slots_.pop_entry();
     if (!slots_.empty()) {
-      // Not in functions of their own, which GCC drops: their calls have no other effect.
+      // GCC drops calls of a function that only prefetches, so the loops stand here.
       for (const void* address : items_[slots_.front()].hint.addresses) {
         if (address != nullptr) __builtin_prefetch(address);
       }

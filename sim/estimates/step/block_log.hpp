@@ -14,8 +14,9 @@ struct BlockTimes {
 };
 
 /// Times of the blocks of all workers. The blocks with one index lie together: workers go through
-/// the step side by side, so that what they write together is in the caches. Sums that each block
-/// added to the record of its worker would wait for that record's memory. Not thread-safe.
+/// the step side by side, so that the times that are written at about one instant share the caches.
+/// Sums that each block added to the record of its worker would wait for that record's memory. Not
+/// thread-safe.
 class BlockLog {
  public:
   /// Makes room for the blocks of `workers` workers with at most `most` blocks each.

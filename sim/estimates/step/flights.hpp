@@ -34,8 +34,8 @@ class Flights {
 
   /// Starts a communication of `bytes`, given by its index in the plan, after `coding` seconds for
   /// codecs. `landed` is called once at the end, unless a flow fails: within this call if the
-  /// communication has no phases and `coding` is 0. `hint`: what `landed` accesses
-  /// first; its last address is unused.
+  /// communication has no phases and `coding` is 0. `hint`: memory that `landed`
+  /// accesses first; its last address is unused.
   void start(std::uint32_t comm, double bytes, Seconds coding, std::function<void()> landed,
              const MemoryHint& hint = {});
   /// Returns the memory of the first flow of a communication.
