@@ -30,8 +30,11 @@ void MaxMinShares::start_flow(std::uint32_t place, std::span<const std::uint32_t
   flow.since = now_;
   flow.rate = flow.share = 0;
   flow.end = kNever;
-  flow.visit = visit_ - 1;
+  flow.round = round_;
+  flow.marked = 0;
+  ++met_;
   flow.bound = kNever;
+  flow.is_plain = true;
   flow.active = static_cast<std::uint32_t>(active_.size());
   active_.push_back(place);
   for (const std::uint32_t link : links) {
@@ -44,6 +47,7 @@ void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
   Flow& flow = flows_[place];
   if (!flow.uses.empty() && uses_[flow.uses.back()].link == link) {
     ++uses_[flow.uses.back()].weight;
+    flow.is_plain = false;
     return;
   }
   if (free_uses_.empty()) {
@@ -53,6 +57,7 @@ void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
   const std::uint32_t use = free_uses_.back();
   free_uses_.pop_back();
   Link& at = links_[link];
+  if (at.newest != kNone && uses_[at.newest].flow == place) flow.is_plain = false;
   uses_[use] = {.link = link, .flow = place, .weight = 1, .older = at.newest};
   (at.newest == kNone ? at.oldest : uses_[at.newest].newer) = use;
   at.newest = use;
@@ -62,14 +67,15 @@ void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
 
 void MaxMinShares::remove_uses(Flow& flow) {
   mark_changed(uses_[flow.uses.front()].link);
+  --met_;
   for (const std::uint32_t number : flow.uses) {
     const Use& use = uses_[number];
     Link& link = links_[use.link];
     (use.newer == kNone ? link.newest : uses_[use.newer].older) = use.older;
     (use.older == kNone ? link.oldest : uses_[use.older].newer) = use.newer;
-    if (link.newest == kNone && link.changed != kNone) {
+    if (link.newest == kNone && link.changes_in(round_)) {
       changed_[link.changed] = kNone;
-      link.changed = kNone;
+      link.round = 0;
     }
     free_uses_.push_back(number);
   }
@@ -96,13 +102,16 @@ void MaxMinShares::cancel_flow(std::uint32_t place) {
 void MaxMinShares::set_bandwidth(std::uint32_t link, double bandwidth) {
   mark_changed(link);
   links_[link].bandwidth = bandwidth;
+  for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
+    flows_[uses_[use].flow].is_plain = false;
+  }
 }
 
 /// Goes depth first, from a link to each of its flows and to the other links of the flow. The order
 /// is the one in which rates are computed. A flow that is met again while its links are being
 /// marked goes on from where it is, so that each use of a link counts once.
 void MaxMinShares::mark_changed(std::uint32_t link) {
-  if (links_[link].changed != kNone) return;
+  if (links_[link].changes_in(round_)) return;
   add_changed(link);
   while (!to_mark_.empty()) {
     const std::uint32_t use = to_mark_.back();
@@ -111,9 +120,12 @@ void MaxMinShares::mark_changed(std::uint32_t link) {
       continue;
     }
     Flow& flow = flows_[uses_[use].flow];
-    if (std::exchange(flow.visit, visit_) != visit_) flow.marked = 0;
+    if (std::exchange(flow.round, round_) != round_) {
+      flow.marked = 0;
+      ++met_;
+    }
     while (flow.marked < flow.uses.size() &&
-           links_[uses_[flow.uses[flow.marked]].link].changed != kNone) {
+           links_[uses_[flow.uses[flow.marked]].link].changes_in(round_)) {
       ++flow.marked;
     }
     if (flow.marked == flow.uses.size()) {
@@ -125,6 +137,7 @@ void MaxMinShares::mark_changed(std::uint32_t link) {
 }
 
 void MaxMinShares::add_changed(std::uint32_t link) {
+  links_[link].round = round_;
   links_[link].changed = static_cast<std::uint32_t>(changed_.size());
   changed_.push_back(link);
   to_mark_.push_back(links_[link].newest);
@@ -132,9 +145,39 @@ void MaxMinShares::add_changed(std::uint32_t link) {
 
 // ---- rates ------------------------------------------------------------------------------------
 
-/// Repeats: the links that are full first fix the rates of their flows, until every flow has one.
 void MaxMinShares::share_links() {
   if (changed_.empty()) return;
+  const auto first = std::find_if(changed_.begin(), changed_.end(), [this](std::uint32_t link) {
+    return link != kNone && links_[link].newest != kNone;
+  });
+  if (first != changed_.end()) {
+    const Flow& flow = flows_[uses_[links_[*first].newest].flow];
+    const auto is_enough = [&](std::uint32_t use) { return share_evenly(links_[uses_[use].link]); };
+    if (std::none_of(flow.uses.begin(), flow.uses.end(), is_enough)) fill_links();
+  }
+  changed_.clear();
+  met_ = 0;
+  ++round_;
+}
+
+/// All links of a plain flow have at least the bandwidth `bound`, and no more flows than have been
+/// met. So a link with that bandwidth and all of the flows is full first.
+bool MaxMinShares::share_evenly(const Link& link) {
+  std::uint32_t flows = 0;
+  for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older, ++flows) {
+    const Flow& flow = flows_[uses_[use].flow];
+    if (!flow.is_plain || flow.bound != link.bandwidth) return false;
+  }
+  if (flows != met_) return false;
+  for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
+    flows_[uses_[use].flow].share = link.bandwidth / flows;
+    renewed_.push_back(uses_[use].flow);
+  }
+  return true;
+}
+
+/// Repeats: the links that are full first fix the rates of their flows, until every flow has one.
+void MaxMinShares::fill_links() {
   open_links();
   do {
     const double fill = collect_fixed();
@@ -152,32 +195,23 @@ void MaxMinShares::share_links() {
       }
     }
   } while (!open_.empty());
-  for (const std::uint32_t link : changed_) {
-    if (link == kNone) continue;
-    links_[link].changed = kNone;
-    for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
-      Flow& flow = flows_[uses_[use].flow];
-      if (!std::exchange(flow.is_renewed, true)) renewed_.push_back(uses_[use].flow);
-    }
-  }
-  changed_.clear();
-  ++visit_;
 }
 
 void MaxMinShares::open_links() {
   for (const std::uint32_t number : changed_) {
     if (number == kNone) continue;
     Link& link = links_[number];
-    link.left = link.bandwidth;
-    link.weight = 0;
+    double weight = 0;
     for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
-      flows_[uses_[use].flow].share = 0;
+      Flow& flow = flows_[uses_[use].flow];
+      flow.share = 0;
+      if (!std::exchange(flow.is_renewed, true)) renewed_.push_back(uses_[use].flow);
       uses_[use].is_open = true;
-      link.weight += uses_[use].weight;
+      weight += uses_[use].weight;
     }
-    if (link.weight == 0) continue;
+    if (weight == 0) continue;
     link.open = static_cast<std::uint32_t>(open_.size());
-    open_.push_back({number, link.left / link.weight});
+    open_.push_back({number, link.bandwidth / weight, link.bandwidth, weight});
   }
 }
 
@@ -196,6 +230,7 @@ double MaxMinShares::collect_fixed() {
   return fill;
 }
 
+/// A link that is full, or whose flows all have their rate, is not open any more.
 void MaxMinShares::fix_flow(std::uint32_t place, double rate) {
   Flow& flow = flows_[place];
   flow.share = rate;
@@ -203,22 +238,20 @@ void MaxMinShares::fix_flow(std::uint32_t place, double rate) {
     Use& use = uses_[number];
     Link& link = links_[use.link];
     use.is_open = false;
-    subtract(link.left, use.weight * rate, link.bandwidth * kSharePrecision);
-    subtract(link.weight, use.weight, kSharePrecision);
-    if (link.open != kNone) update_open(link);
+    if (link.open == kNone) continue;
+    Open& open = open_[link.open];
+    const double precision = link.bandwidth * kSharePrecision;
+    subtract(open.left, use.weight * rate, precision);
+    subtract(open.weight, use.weight, kSharePrecision);
+    if (open.weight > kSharePrecision && open.left > precision) {
+      open.rate = open.left / open.weight;
+      continue;
+    }
+    links_[open_.back().link].open = link.open;
+    open = open_.back();
+    open_.pop_back();
+    link.open = kNone;
   }
-}
-
-/// A link that is full, or whose flows all have their rate, is not open any more.
-void MaxMinShares::update_open(Link& link) {
-  if (link.weight > kSharePrecision && link.left > link.bandwidth * kSharePrecision) {
-    open_[link.open].rate = link.left / link.weight;
-    return;
-  }
-  links_[open_.back().link].open = link.open;
-  open_[link.open] = open_.back();
-  open_.pop_back();
-  link.open = kNone;
 }
 
 // ---- time -------------------------------------------------------------------------------------

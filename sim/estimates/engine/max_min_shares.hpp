@@ -43,14 +43,16 @@ class MaxMinShares : public LinkShares {
     std::uint32_t link = 0, flow = 0;
     double weight = 0;                            ///< times that the flow crosses the link
     std::uint32_t newer = kNone, older = kNone;   ///< neighbours in the list of the link
-    bool is_open = false;                         ///< the flow has no rate yet (share_links())
+    bool is_open = false;                         ///< the flow has no rate yet (fill_links())
   };
-  struct Link {
+  /// Half a cache line, so that no link needs two.
+  struct alignas(32) Link {
     double bandwidth = 1;
+    std::uint64_t round = 0;                       ///< newest round in which its flows change
+    std::uint32_t changed = kNone;                 ///< index in changed_ in that round
     std::uint32_t newest = kNone, oldest = kNone;  ///< list of its uses
-    std::uint32_t changed = kNone;                 ///< index in changed_, if its flows change
-    double left = 0, weight = 0;   ///< bandwidth and weights of the flows without a rate
-    std::uint32_t open = kNone;    ///< index in open_, while flows on it have no rate
+    std::uint32_t open = kNone;                    ///< index in open_, while flows have no rate
+    bool changes_in(std::uint64_t this_round) const { return round == this_round; }
   };
   struct Flow {
     std::vector<std::uint32_t> uses;
@@ -60,8 +62,9 @@ class MaxMinShares : public LinkShares {
     double share = 0;              ///< newest rate
     double end = kNever;           ///< date of its end at its newest rate
     std::uint32_t active = kNone;  ///< index in active_; kNone: ended, or no flow
-    std::uint64_t visit = 0;       ///< newest round of mark_changed() that met the flow
+    std::uint64_t round = 0;       ///< newest round in which the flow counts in met_
     std::size_t marked = 0;        ///< uses whose links are marked in that round
+    bool is_plain = true;          ///< crosses each link once, and `bound` is still right
     bool is_fixed = false;         ///< is in fixed_
     bool is_renewed = false;       ///< is in renewed_
   };
@@ -69,6 +72,7 @@ class MaxMinShares : public LinkShares {
   struct Open {
     std::uint32_t link;
     double rate;
+    double left, weight;  ///< bandwidth and weights of the flows without a rate
   };
 
   void add_use(std::uint32_t place, std::uint32_t link);
@@ -78,11 +82,14 @@ class MaxMinShares : public LinkShares {
   void add_changed(std::uint32_t link);
   /// Computes the rates of the flows of the changed links.
   void share_links();
+  /// Gives the changed flows equal parts of a link, if it is the narrowest link of all of them.
+  /// Returns false if it is not.
+  bool share_evenly(const Link& link);
+  void fill_links();
   void open_links();
   /// Collects the flows of the links that are full first, and returns the rate at which they are.
   double collect_fixed();
   void fix_flow(std::uint32_t place, double rate);
-  void update_open(Link& link);
   /// Computes the ends of the flows with new rates.
   void renew_ends();
   /// Advances the clock to the next end of a flow, stop or requested call; false if none is left.
@@ -103,7 +110,8 @@ class MaxMinShares : public LinkShares {
   std::vector<std::uint32_t> renewed_;  ///< flows with new rates
   std::vector<double> stops_;           ///< dates, the earliest last
   std::vector<std::uint32_t> to_mark_;  ///< next use of each link that is being marked
-  std::uint64_t visit_ = 1;             ///< round of marks; one for each computation of rates
+  std::uint32_t met_ = 0;               ///< flows that change in this round
+  std::uint64_t round_ = 1;             ///< number of this computation of rates
   bool wake_due_ = false;
 };
 
