@@ -1,6 +1,7 @@
 #include "sim/estimates/plan/binding_links.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <utility>
@@ -273,8 +274,10 @@ BindingLinks KnownFlows::bind_links(const Request& request) const {
                                     [&](std::uint32_t link) { return !is_touched[link]; });
     if (first != alike.links.end()) links.emplace_back(*first, &alike);
   }
-  for (const std::uint32_t link : touched) links.emplace_back(link, nullptr);
   std::sort(links.begin(), links.end());
+  const auto untouched = static_cast<std::ptrdiff_t>(links.size());
+  for (const std::uint32_t link : touched) links.emplace_back(link, nullptr);
+  std::inplace_merge(links.begin(), links.begin() + untouched, links.end());
 
   Binder binder(request.flows);
   const std::vector<Difference> now = differences(request);
