@@ -260,6 +260,7 @@ Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work,
 
 Engine::Handle SharingEngine::flow(std::span<const std::uint32_t> links, double bytes, Done done) {
   State& state = *state_;
+  for (const std::uint32_t link : links) __builtin_prefetch(&state.links[link]);
   const std::uint32_t place = state.activities.add_activity(std::move(done), now());
   Activities::Activity& activity = state.activities[place];
   const std::uint64_t number = activity.number;
