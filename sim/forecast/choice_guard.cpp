@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "traces/jobs/slowdown.hpp"
+
 namespace orrery::sim {
 
 ChoiceGuard::ChoiceGuard(JobReplay first, QueueGoal goal, FutureOptions futures)
@@ -53,7 +55,7 @@ void ChoiceGuard::record_events(const Observation& seen) {
 double ChoiceGuard::cost_of(const Job& job, Nanos whole, Nanos end, Nanos waited) const {
   if (goal_ == QueueGoal::wait) return to_seconds(waited);
   if (goal_ == QueueGoal::jct) return to_seconds(end - job.begin);
-  return slowdown_of(end - job.spec.submit, whole);
+  return bounded_slowdown(end - job.spec.submit, whole);
 }
 
 /// Returns the sum of the goal over the realised course, continued under the first policy.

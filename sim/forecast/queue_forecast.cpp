@@ -9,13 +9,13 @@
 #include "core/error.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
+#include "traces/jobs/slowdown.hpp"
 
 namespace orrery::sim {
 namespace {
 
 constexpr std::array<std::string_view, kQueueGoals> kGoalNames{"wait", "jct", "slowdown"};
 constexpr double kLongest_s = 3e9;
-constexpr double kShortest_s = 60;  // shorter durations count as this in slowdowns
 
 /// Policy that begins in the middle of a run: it rebuilds its queue from the table of jobs.
 class ResumedPolicy : public Policy {
@@ -93,7 +93,7 @@ void add_goals(const QueueSnapshot& from, const FutureDraw& draw,
     const Nanos end = std::min(jobs[i].end, until);
     sums[0] += to_seconds(jobs[i].waited);
     sums[1] += to_seconds(end - begin);
-    sums[2] += slowdown_of(end - submit, duration);
+    sums[2] += bounded_slowdown(end - submit, duration);
   }
   const auto count = static_cast<double>(std::max<std::size_t>(jobs.size(), 1));
   for (std::size_t goal = 0; goal < kQueueGoals; ++goal) {
@@ -132,10 +132,6 @@ void run_future(ForkedQueue& future, Policy& policy) {
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   drive(policy, future, context);
-}
-
-double slowdown_of(Nanos completion, Nanos duration) {
-  return to_seconds(completion) / std::max(to_seconds(duration), kShortest_s);
 }
 
 std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearner& learner,

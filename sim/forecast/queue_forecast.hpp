@@ -62,9 +62,6 @@ std::unique_ptr<Policy> resumed_policy(std::unique_ptr<Policy> policy);
 
 /// Runs the future to its end under the policy, which has not been started.
 void run_future(ForkedQueue& future, Policy& policy);
-/// Returns the slowdown of a job of this duration: its completion time over the duration, which
-/// counts as at least 60 s.
-double slowdown_of(Nanos completion, Nanos duration);
 
 /// Futures under one policy.
 struct PolicyFutures {

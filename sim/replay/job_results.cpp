@@ -10,6 +10,7 @@
 
 #include "core/random.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/jobs/slowdown.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -225,6 +226,15 @@ void JobResults::fill_factors(JobsReport& report) const {
   report.set_estimate_factor_p90(at_share(factors, 0.9));
 }
 
+double JobResults::slowdown_mean() const {
+  double sum = 0;
+  for (const std::uint32_t member : completed_) {
+    const JobRow row = row_(member);
+    sum += bounded_slowdown(row.completion(), row.job->duration_s * kNanosPerSecond);
+  }
+  return sum / static_cast<double>(completed_.size());
+}
+
 void JobResults::fill(JobsReport& report) const {
   fill_counts(report);
   if (completed_.empty()) return;
@@ -235,6 +245,7 @@ void JobResults::fill(JobsReport& report) const {
   report.set_jct_p50_s(all.jct_p50_s());
   report.set_jct_p99_s(all.jct_p99_s());
   report.set_queue_mean_s(all.queue_mean_s());
+  report.set_bounded_slowdown_mean(slowdown_mean());
   report.set_queue_gpu_hours(queue_gpu_hours());
   report.set_makespan_s(makespan);
   if (makespan > 0) report.set_utilization(gpu_s / (gpus_ * makespan));

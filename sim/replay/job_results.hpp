@@ -77,6 +77,7 @@ class JobResults {
   /// Returns the time that the completed jobs spent in the queue, times the GPUs that each job asks
   /// for.
   double queue_gpu_hours() const;
+  double slowdown_mean() const;
   /// Writes the metrics of a group, whose name is `key`, and returns its gpu_seconds().
   double fill(JobGroup& into, const std::string& key, const Members& members) const;
   /// Writes the counts, and the reasons of the first 100 rejected jobs.

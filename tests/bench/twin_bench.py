@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
 POLICIES = ("fifo", "easy", "sjf", "srtf", "las")
+#: Goals, and the key of each in `orrery jobs --json`.
+GOALS = {"wait": "queue_mean_s", "jct": "jct_mean_s", "slowdown": "bounded_slowdown_mean"}
 #: Largest loss of a choice against its active policy, in percent.
 MOST_LOSS = 2
 
@@ -37,6 +39,7 @@ def logs(folder):
         ("lublin_256", samples / "lublin_256-first.swf", 32),
         ("tiresias_60", samples / "tiresias_60_job.csv", 1),
         ("gavel_small", samples / "gavel_physical_small.trace", 1),
+        ("gavel_debug", samples / "gavel_physical_debug.trace", 1),
     ):
         if file.exists():
             yield name, file, nodes
@@ -121,7 +124,7 @@ def choose(name, file, nodes, policy, goal):
     out, told = orrery("jobs", file, *size(nodes), *reading(name), "--policy", policy, "--choose",
                        ",".join(POLICIES), "--by", goal, "--choose-every", interval(name),
                        "--json")  # fmt: skip
-    key = {"wait": "queue_mean_s", "jct": "jct_mean_s"}[goal]
+    key = GOALS[goal]
     active, chosen = (report[key] for report in json.loads(out))
     lines = [line for line in told.splitlines() if " instead of " in line]
     return active, chosen, len(lines), sum(" realised " in line for line in lines)
@@ -132,13 +135,17 @@ def contended(name, nodes):
     return 3 if name == "openb" else nodes
 
 
+def figure(mean):
+    return f"{mean:,.0f}" if mean >= 100 else f"{mean:.2f}"
+
+
 def choice(all_logs):
     """Prints all choices; returns those with more than MOST_LOSS."""
     worse, cases = [], 0
-    print("| log | active | goal | active s | choice s | change | switches | returns |")
+    print("| log | active | goal | active (s; slowdown) | choice | change | switches | returns |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
     for name, file, nodes in all_logs:
-        for goal in ("wait", "jct"):
+        for goal in GOALS:
             for policy in POLICIES:
                 active, chosen, switches, returns = choose(
                     name, file, contended(name, nodes), policy, goal
@@ -148,7 +155,7 @@ def choice(all_logs):
                 if change > MOST_LOSS:
                     worse.append(f"{name} under {policy} by {goal}: {change:+.1f}%")
                 print(
-                    f"| {name} | {policy} | {goal} | {active:,.0f} | {chosen:,.0f} "
+                    f"| {name} | {policy} | {goal} | {figure(active)} | {figure(chosen)} "
                     f"| {change:+.1f}% | {switches} | {returns} |",
                     flush=True,
                 )

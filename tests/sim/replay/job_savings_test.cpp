@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "traces/jobs/slowdown.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -30,6 +32,8 @@ TEST(RecordedOutcome, HasTheWaitsOfTheLog) {
   EXPECT_EQ(report.jobs_completed(), 2u);
   EXPECT_DOUBLE_EQ(report.queue_mean_s(), 2.0 * kHour);
   EXPECT_DOUBLE_EQ(report.queue_gpu_hours(), 1 * 8 + 3 * 2);
+  EXPECT_DOUBLE_EQ(report.bounded_slowdown_mean(), (2.0 + 4.0) / 2);
+  EXPECT_DOUBLE_EQ(bounded_slowdown(to_nanos(90), to_nanos(10)), 1.5) << "10 s count as 60";
   EXPECT_DOUBLE_EQ(report.makespan_s(), 4.0 * kHour);
   EXPECT_DOUBLE_EQ(report.utilization(), 10.0 / 32);
   EXPECT_FALSE(report.has_preemptions());
