@@ -1,4 +1,5 @@
-"""Names of jobs of a cluster: forecasts learn durations from them. The Slurm is written down."""
+"""Names and time limits of jobs of a cluster: forecasts and choices learn durations from them. The
+Slurm is written down."""
 
 import json
 
@@ -21,3 +22,21 @@ def test_a_twin_learns_durations_from_the_names_of_jobs(tmp_path):
     later = json.loads(result.stdout)["durations"]["second_half"]
     assert later["jobs"] == 8, result.stdout
     assert later["log_error_mean"] < 0.5 * later["by_size_log_error_mean"], later
+
+
+def test_a_choice_on_a_cluster_reads_the_time_limits_and_its_log_replays(tmp_path):
+    """Only the limits tell that sjf starts short jobs first: all names, users and sizes are equal."""
+    slurm, log = WrittenSlurm(tmp_path / "slurm"), tmp_path / "choice.log"
+    limits = ["10:00", "30:00"]
+    for number in range(8):
+        slurm.add("job", KINDS[number % 2][1], 1, 1.5, 1.7, limit=limits[number % 2])
+    slurm.add("job", 60, 8, 10.5, 10.6, limit="1:00")
+    for number in range(60):  # long ones first
+        slurm.add("job", 1, 8, 11.5, limit=limits[number < 30])
+    result = orrery("cluster", "slurm", "--policy", "fifo", "--choose", "sjf", "--by", "wait",
+                    "--choose-every", "0.25", "--partition", "orrery", "--every", "0.25", "--mode",
+                    "drive", "--for", "30", "--record", log, env=slurm.environment)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "sjf instead of fifo" in result.stderr, result.stdout + result.stderr
+    replayed = orrery("replay", log)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr

@@ -13,7 +13,7 @@ exec awk -F '\t' -v now="$(date +%s.%N)" '$2 <= now {
   name = $7
   gsub(/~/, "\n", name)
   printf "%s|%d|%s|alice|ours|orrery|%d|%s|1|%s|gres:gpu:%s|N/A|N/A|1||%d|%s|0|(null)|%s|\n", \
-    $1, $2, state, $2 + 3600, $5, node, $6, 1000 - $1, node == "" ? "BeginTime" : "None", name
+    $1, $2, state, $2 + 20, $5, node, $6, 1000 - $1, node == "" ? "BeginTime" : "None", name
 }' "$(dirname "$0")/jobs"
 """
 SCONTROL = """#!/bin/sh
