@@ -103,13 +103,12 @@ std::size_t end_of_line(std::string_view answer) { return answer.find('\n'); }
 std::size_t end_of_job(std::string_view answer) {
   static const auto kPlainFields =
       std::count(kJobFields, kJobFields + std::strlen(kJobFields), '|') - 1;
-  std::size_t at = 0;
-  for (auto field = kPlainFields; field > 0; --field) {
-    at = answer.find_first_of("|\n", at);
-    if (at == std::string_view::npos || answer[at] == '\n') return at;
-    ++at;
+  auto left = kPlainFields;
+  for (std::size_t at = 0; at < answer.size(); ++at) {
+    if (answer[at] == '\n') return at;
+    if (answer[at] == '|' && --left == 0) return answer.find('\n', at + 1 + kNameWidth);
   }
-  return answer.find('\n', at + kNameWidth);
+  return std::string_view::npos;
 }
 
 /// Calls `read` with each line of the answer, in order. `find_end`: returns the end of the first

@@ -290,9 +290,10 @@ void JobFollower::follow_request(Tracked& job, const SlurmJob& row) {
   const bool is_ordered = job.stage == Stage::ordered;
   if (!is_ordered && job.stage != Stage::waiting) return;
   const JobSpec& known = world_.jobs()[job.job].spec;
-  const JobSpec asked = request_of(row, nodes_);
-  const bool is_resized = known.gpus != asked.gpus || known.layout != asked.layout;
-  const bool is_other = known.estimate != asked.estimate || known.pool != asked.pool;
+  const ParallelLayout asked{.tensor = row.gpus_per_node, .pipeline = row.nodes};
+  const bool is_resized = known.layout != asked;
+  const bool is_other =
+      known.estimate != row.limit_s * kNanosPerSecond || known.pool != pool_of(row);
   if (!is_moved && !is_resized && (is_ordered || !is_other)) return;
   outlet_.report(fmt::format("job {} was changed in Slurm: {} nodes of {} GPUs in {}, {} s", row.id,
                              row.nodes, row.gpus_per_node, row.partition, row.limit_s));

@@ -41,6 +41,10 @@ bool is_startable(const SlurmJob& row, const NodeMap& nodes) {
          row.id.find('+') == std::string::npos;
 }
 
+const std::string& pool_of(const SlurmJob& row) {
+  return row.account.empty() ? row.partition : row.account;
+}
+
 JobSpec request_of(const SlurmJob& row, const NodeMap& nodes) {
   const bool is_placed = row.phase == SlurmPhase::placed;
   const auto count =
@@ -48,7 +52,7 @@ JobSpec request_of(const SlurmJob& row, const NodeMap& nodes) {
   JobSpec spec;
   spec.name = row.id;
   spec.user = row.user;
-  spec.pool = row.account.empty() ? row.partition : row.account;
+  spec.pool = pool_of(row);
   spec.submit = row.submit_s * kNanosPerSecond;
   spec.estimate = row.limit_s * kNanosPerSecond;
   spec.gpus = row.gpus_per_node * count;

@@ -2,6 +2,7 @@
 // for the policies. Used by live/slurm/job_follower. Pure functions, thread-safe.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "live/queue/node_map.hpp"
@@ -19,6 +20,8 @@ bool is_chosen(const SlurmRules& rules, const SlurmJob& row);
 /// Returns true if Slurm could start a managed job on `nodes` without an order, so that the job
 /// needs a lease.
 bool is_startable(const SlurmJob& row, const NodeMap& nodes);
+/// Returns the pool of a job: its account, or its partition without one.
+const std::string& pool_of(const SlurmJob& row);
 /// Returns the facts that policies see of a job, without its id in the world. The size of a placed
 /// job is that of its nodes.
 JobSpec request_of(const SlurmJob& row, const NodeMap& nodes);

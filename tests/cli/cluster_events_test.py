@@ -1,7 +1,6 @@
 """orrery cluster slurm beside users and operators who act on jobs and nodes of a real Slurm;
 controls of a run."""
 
-import os
 import re
 import subprocess
 import time
@@ -116,8 +115,10 @@ def test_the_controls_of_a_run_hold_on_slurm(slurm, drive, tmp_path):
     wait_until(lambda: any("limit of 2 actions a minute is reached" in line for line in lines()))
     wait_until(lambda: 'orrery_cluster_jobs_waiting{cluster="slurm"} 1\n' in metrics.read_text())
     assert (status()["starts"], status()["mode"]) == (2, "drive")
-    attached = subprocess.Popen([PROGRAM, "attach", "slurm", "--json"], env=os.environ,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    attached = subprocess.Popen(
+        [PROGRAM, "attach", "slurm", "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
     switch.touch()
     begin = time.monotonic()
     wait_for_states(slurm, jobs, ["RUNNING"] * 3)  # the lease has ended

@@ -25,7 +25,7 @@ def test_a_twin_learns_durations_from_the_names_of_jobs(tmp_path):
 
 
 def test_a_choice_on_a_cluster_reads_the_time_limits_and_its_log_replays(tmp_path):
-    """Only the limits tell that sjf starts short jobs first: all names, users and sizes are equal."""
+    """Only the limits tell that sjf starts short jobs first: names, users and sizes are equal."""
     slurm, log = WrittenSlurm(tmp_path / "slurm"), tmp_path / "choice.log"
     limits = ["10:00", "30:00"]
     for number in range(8):
