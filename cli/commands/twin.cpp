@@ -260,11 +260,15 @@ int twin_trace(const TwinTraceOptions& options) {
 
 // ---- a cluster ------------------------------------------------------------------------------
 
-/// Returns the columns of a job of a cluster, whose time limit is the estimate that policies see.
-sim::JobColumns columns_of_row(const JobSpec& job) {
-  sim::JobColumns columns = sim::columns_of_spec(job);
-  columns.limit_s = job.estimate / kNanosPerSecond;
-  return columns;
+/// Returns the columns of jobs of a cluster, which must outlive the result. The time limit of a job
+/// is the estimate that policies see.
+sim::ColumnsOf columns_in(const live::QueueCluster& cluster) {
+  return [&cluster](const JobSpec& job) {
+    sim::JobColumns columns = sim::columns_of_spec(job);
+    columns.name = cluster.titles().title_of(job.name);
+    columns.limit_s = job.estimate / kNanosPerSecond;
+    return columns;
+  };
 }
 
 live::QueueCluster::Options reading_options(const TwinClusterOptions& options, TwinStatus& status) {
@@ -289,7 +293,7 @@ int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluste
   live::describe_nodes(cluster.nodes(), nodes_per_rack, replay);
   replay.set_placement(options.placement);
   sim::Twin::Options chosen = twin_options(options.twin, replay, options.all_policies());
-  chosen.columns = columns_of_row;
+  chosen.columns = columns_in(cluster);
   StaticPolicy observer;  // the cluster's own scheduler decides
   QueueTwin twin(observer, options.twin, std::move(chosen), clock_time, status);
   twin.show_at_once();

@@ -141,6 +141,7 @@ void GangFollower::submit_gang(Tracked& known, const KubeGang& gang) {
   JobSpec spec;
   spec.id = known.job = {world_.jobs().submitted()};
   spec.name = gang.id;
+  titles_.add_title(gang.id, gang.name);
   spec.user = gang.queue;
   spec.pool = gang.queue;
   spec.submit = gang.submitted_s * kNanosPerSecond;
@@ -217,9 +218,9 @@ std::optional<GpuRuns> GangFollower::find_gpus(const Tracked& known, const KubeG
 // ---- decisions ------------------------------------------------------------------------------
 
 std::size_t GangFollower::open_orders() const {
-  return static_cast<std::size_t>(std::count_if(
-      gangs_.begin(), gangs_.end(),
-      [](const auto& entry) { return entry.second.stage == Stage::ordered; }));
+  return static_cast<std::size_t>(
+      std::count_if(gangs_.begin(), gangs_.end(),
+                    [](const auto& entry) { return entry.second.stage == Stage::ordered; }));
 }
 
 std::string GangFollower::id_of(JobId job) const {

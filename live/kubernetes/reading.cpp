@@ -75,6 +75,7 @@ KubeGang gang_of(const Json& object) {
   KubeGang gang;
   gang.id = text_in(object, "id");
   gang.uid = text_in(object, "uid");
+  gang.name = text_in(object, "name");
   const std::optional<GangState> state = find_named<GangState>(text_in(object, "state"));
   if (!state) refuse("state", "the stage of a gang");
   gang.state = *state;
@@ -111,8 +112,7 @@ KubeReading parse_reading(const std::string& message) {
   KubeReading reading;
   reading.is_leader = flag_in(object, "leader");
   reading.holder = text_in(object, "holder");
-  reading.version =
-      static_cast<std::uint64_t>(number_in(object, "version", 1, kMostReadings));
+  reading.version = static_cast<std::uint64_t>(number_in(object, "version", 1, kMostReadings));
   reading.is_full = flag_in(object, "full");
   reading.gone = texts_in(object, "gone");
   reading.has_nodes = !field_of(object, "nodes").is_null();

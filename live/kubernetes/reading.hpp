@@ -32,8 +32,9 @@ constexpr std::array<std::string_view, 7> names_of(GangState) {
 
 /// Pods that start together, or one pod that is only observed.
 struct KubeGang {
-  std::string id;   ///< "NAMESPACE/NAME"; "NAMESPACE/pod/NAME" for an observed pod
-  std::string uid;  ///< differs for another gang of the same name
+  std::string id;         ///< "NAMESPACE/NAME"; "NAMESPACE/pod/NAME" for an observed pod
+  std::string uid;        ///< differs for another gang of the same name
+  std::string name = {};  ///< the user's name, which gangs of several runs share
   GangState state{};
   bool is_managed = false;
   std::int64_t submitted_s = 0;

@@ -23,12 +23,6 @@ Cluster cluster_of_nodes(const NodeMap& nodes, std::uint32_t nodes_per_rack) {
   return cluster_of(replay);
 }
 
-Nanos wall_clock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 void describe_nodes(const NodeMap& nodes, std::uint32_t nodes_per_rack, JobReplay& replay) {
@@ -49,6 +43,12 @@ void describe_nodes(const NodeMap& nodes, std::uint32_t nodes_per_rack, JobRepla
   fabric.set_spines(1);
   fabric.set_spine_link_bandwidth(kStandInRate);
   resolve(topology, SourceMap{}, "cluster");
+}
+
+Nanos QueueCluster::wall_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 QueueCluster::QueueCluster(std::string scheduler, NodeMap nodes, std::uint32_t nodes_per_rack,
@@ -106,7 +106,7 @@ void QueueCluster::carry_out(const Decision& decision) {
   has_released_ = has_released_ || assign.is_release();
   std::erase_if(acted_at_, [this](Nanos at) { return at <= now_ - kMinute; });
   acted_at_.push_back(now_);
-  order(assign, now_ / kNanosPerSecond);
+  order(assign, reading_s_);
 }
 
 // ---- readings -------------------------------------------------------------------------------
@@ -171,8 +171,10 @@ bool QueueCluster::observe_cluster() {
   if (!failure_.empty()) report_to_operator(scheduler_ + " answers again");
   failure_.clear();
   if (!is_shown) return false;
-  now_ = std::max(now_ + 1, wall_clock());
-  show_changes(now_ / kNanosPerSecond);
+  const Nanos at = wall_clock() + clock_ahead();
+  now_ = std::max(now_ + 1, at);
+  reading_s_ = at / kNanosPerSecond;
+  show_changes(reading_s_);
   send_or_report();
   return true;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "live/queue/job_titles.hpp"
 #include "live/queue/node_map.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/backend.hpp"
@@ -79,6 +80,8 @@ class QueueCluster : public Backend, protected Carrier {
   const NodeMap& nodes() const { return nodes_; }
   /// Returns the scheduler's id of a job of the world; empty for an unknown job.
   virtual std::string id_of(JobId job) const = 0;
+  /// Returns the names that users gave the jobs of the world, by the scheduler's ids.
+  virtual const JobTitles& titles() const = 0;
   /// Returns the jobs of the world: those that wait, and those that have GPUs.
   const JobTable& jobs() const { return world_.jobs(); }
   /// Returns the number of orders that the scheduler has not carried out yet.
@@ -98,6 +101,11 @@ class QueueCluster : public Backend, protected Carrier {
   /// Reads the cluster and stores the reading. Throws an Error, and stores nothing, if the reading
   /// fails. Returns false if nothing may be shown, because another controller leads.
   virtual bool read_cluster() = 0;
+  /// Returns the time by which the scheduler's clock is ahead of this machine's. All instants of
+  /// the run are those of the scheduler's clock.
+  virtual Nanos clock_ahead() const { return 0; }
+  /// Returns the time of this machine's clock since 1970.
+  static Nanos wall_clock();
   /// Emits the events of the newest reading at `now_s`, in seconds since 1970.
   virtual void show_changes(std::int64_t now_s) = 0;
   /// Returns the reason why a decision cannot be carried out; empty if it can.
@@ -144,6 +152,7 @@ class QueueCluster : public Backend, protected Carrier {
   NoSamples samples_;
   std::optional<std::chrono::steady_clock::time_point> begun_, next_reading_;
   Nanos now_ = 0;
+  std::int64_t reading_s_ = 0;  ///< instant of the newest reading, which a clock may set back
   std::uint64_t calls_ = 0;
   std::string failure_;         ///< newest failure of a reading; empty: the newest succeeded
   std::deque<Nanos> acted_at_;  ///< instants of the orders in the last minute

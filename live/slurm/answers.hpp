@@ -13,14 +13,12 @@
 #include <vector>
 
 #include "live/queue/node_map.hpp"
+#include "live/slurm/fields.hpp"
 #include "policies/seam/event.hpp"
 
 namespace orrery::live {
 
-/// Phase of a job in Slurm: in the queue, on nodes, or over.
-enum class SlurmPhase : std::uint8_t { pending, placed, ended };
-
-/// One job as squeue shows it. No field holds text that a user chose freely.
+/// One job as squeue shows it. Only the name holds text that a user chose freely.
 struct SlurmJob {
   std::string id;             ///< "17"; "17_4": task of an array; "17+1": part of a mixed job
   std::int64_t submit_s = 0;  ///< instant of submission; Slurm sets it anew at a requeue
@@ -51,6 +49,7 @@ struct SlurmJob {
     return has_bad_constraints() || (is_held && reason == "launch failed requeued held");
   }
   std::uint32_t restarts = 0;  ///< number of requeues
+  std::string name = {};       ///< the user's name, any text, at most kNameWidth bytes of it
 };
 
 /// One node as scontrol shows it.
@@ -74,7 +73,11 @@ struct SlurmEnd {
   Ending how{};
 };
 
-/// Fields that `squeue -O` must print for parse_jobs(), each followed by '|'.
+/// Bytes of the name of a job in the answer of squeue: a longer name is cut, a shorter one filled
+/// up with blanks, so that a name with '|' or newlines cannot look like other fields or jobs.
+inline constexpr std::size_t kNameWidth = 64;
+/// Fields that `squeue -O` must print for parse_jobs(), each followed by '|'. The last one is the
+/// name, of kNameWidth bytes.
 extern const char* const kJobFields;
 /// Fields that `squeue -O` must print for parse_keepers().
 extern const char* const kKeeperFields;
@@ -105,34 +108,20 @@ std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
 /// Returns the ends in the answer of `sacct`, without jobs that have not ended. Throws bad_input as
 /// above.
 std::vector<SlurmEnd> parse_ends(const std::string& answer);
-/// Returns the start of slurmctld in the answer of `scontrol show config`. Throws bad_input if the
-/// answer has no BOOT_TIME.
-std::int64_t parse_boot_time(const std::string& answer);
+/// Facts of slurmctld in the answer of `scontrol show config`.
+struct SlurmConfiguration {
+  std::int64_t boot_s = 0;  ///< start of slurmctld
+  std::int64_t now_s = 0;   ///< clock of slurmctld when it answered; 0: the answer has none
+};
+
+/// Returns the facts in the answer of `scontrol show config`. Throws bad_input if the answer has no
+/// BOOT_TIME.
+SlurmConfiguration parse_configuration(const std::string& answer);
 /// Returns the Comments of the jobs `ids`, by their ids, in the answer of `squeue -O` with
 /// kCommentFields. A Comment is a text that a user chose, which may look like lines of other jobs:
 /// returns nothing if a line is not that of one of `ids`, or the second one of its job. The answer
 /// about one job alone is always clear.
 std::optional<std::map<std::string, std::string>> parse_comments(
     const std::string& answer, const std::vector<std::string>& ids);
-
-/// Returns the names in a list of hosts: "n[1-2,04],m7" is n1, n2, n04, m7. Returns nothing for
-/// "(null)", "N/A" and an empty text. Throws a usage Error for a malformed list, and for one with
-/// more than 131,072 names.
-std::vector<std::string> expand_hosts(std::string_view list);
-/// Returns the number of GPUs in a list of generic resources: 3 for "gres:gpu:a100:2,gres:gpu:1",
-/// 8 for "gpu:8(S:0-1)", 0 for "N/A". Throws a usage Error for a number that is none.
-std::uint32_t count_gpus(std::string_view resources);
-/// Returns the first type of GPUs in a list of generic resources: "a100" for "gpu:a100:2,gpu:1",
-/// empty for "gpu:8(S:0-1)".
-std::string gpu_type_in(std::string_view resources);
-/// Returns the seconds of a time limit: 300 for "5:00", 97,200 for "1-03:00:00", 0 for "UNLIMITED".
-/// Throws a usage Error for another text.
-std::int64_t parse_limit(std::string_view limit);
-/// Returns the phase of a job whose state is Slurm's word `state`. Throws a usage Error with the
-/// nearest word for an unknown one.
-SlurmPhase phase_of(std::string_view state);
-/// Returns how a job of the phase `ended` ended: "COMPLETED" is completed, "CANCELLED by 1001" is
-/// cancelled, any other word is failed.
-Ending ending_of(std::string_view state);
 
 }  // namespace orrery::live

@@ -1,14 +1,12 @@
 #include "live/slurm/job_follower.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "live/slurm/job_request.hpp"
 
 namespace orrery::live {
 namespace {
@@ -17,25 +15,6 @@ constexpr std::uint32_t kMostFailures = 3;
 constexpr std::uint32_t kMostRepeats = 3;
 // slurmctld shows the state of its last save after a kill, and learns the ends of jobs later.
 constexpr std::int64_t kRestart_s = 10;
-
-/// Sorts jobs by submission: instant, then number of the job, then number of the task.
-void sort_by_submission(std::vector<SlurmJob>& jobs) {
-  using Key = std::tuple<std::int64_t, std::uint64_t, std::size_t, std::string_view>;
-  std::vector<std::pair<Key, std::size_t>> order;
-  order.reserve(jobs.size());
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const std::string& id = jobs[i].id;
-    std::uint64_t number = 0;
-    std::from_chars(id.data(), id.data() + id.size(), number);
-    order.emplace_back(Key(jobs[i].submit_s, number, id.size(), id), i);
-  }
-  if (std::is_sorted(order.begin(), order.end())) return;
-  std::sort(order.begin(), order.end());
-  std::vector<SlurmJob> sorted;
-  sorted.reserve(jobs.size());
-  for (const auto& [key, i] : order) sorted.push_back(std::move(jobs[i]));
-  jobs = std::move(sorted);
-}
 
 /// Returns true if a row shows the job. A requeue counts at once and changes the submission a
 /// moment later; an id that another job got has no requeues.
@@ -50,23 +29,6 @@ bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t res
 /// node: a second copy beside it would drain the node and hold the job.
 bool is_settling(std::int64_t now_s, std::int64_t restart_s) {
   return now_s - restart_s < kRestart_s;
-}
-
-/// Returns true if the job is of a partition and an account of the rules.
-bool is_chosen(const SlurmRules& rules, const SlurmJob& row) {
-  const auto allowed = [](const std::set<std::string>& names, const std::string& name) {
-    return names.empty() || names.contains(name);
-  };
-  return allowed(rules.partitions, row.partition) && allowed(rules.accounts, row.account);
-}
-
-/// Returns true if Slurm could start a managed job on `nodes` without an order, so that the job
-/// needs a lease.
-bool is_startable(const SlurmJob& row, const NodeMap& nodes) {
-  const bool fits = row.gpus_per_node > 0 && row.gpus_per_node <= nodes.gpus_per_node() &&
-                    row.nodes > 0 && row.nodes <= nodes.nodes() && !row.is_uneven;
-  return fits && row.phase == SlurmPhase::pending && !row.is_held &&
-         row.id.find('+') == std::string::npos;
 }
 
 /// Returns true if two ascending lists have a name in common.
@@ -93,11 +55,10 @@ JobFollower::JobFollower(const World& world, const NodeMap& nodes, SlurmRules ru
 
 // ---- managed jobs ---------------------------------------------------------------------------
 
-/// Returns true if a policy may start the job now.
-bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
-  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency() &&
-         now_s_ >= job.not_before_s &&
-         (row.required_nodes.empty() || job.has_our_nodes);
+bool JobFollower::Tracked::is_ready(const SlurmJob& row, const NodeMap& nodes,
+                                    std::int64_t now_s) const {
+  return is_managed && is_startable(row, nodes) && !row.has_unmet_dependency() &&
+         now_s >= not_before_s && (row.required_nodes.empty() || has_our_nodes);
 }
 
 // ---- one reading ----------------------------------------------------------------------------
@@ -114,6 +75,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   };
   adopt_nodes(known);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
+  each([this](Tracked& job, const SlurmJob& row) { follow_request(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { submit_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { place_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { check_order(job, row); });
@@ -166,7 +128,7 @@ JobFollower::Tracked* JobFollower::begin_job(const SlurmJob& row) {
     over_.erase(over);
   }
   Tracked job{.id = row.id, .submit_s = row.submit_s, .restarts = row.restarts, .user = row.user};
-  job.is_managed = is_chosen(rules_, row);
+  job.is_managed = job.is_chosen = is_chosen(rules_, row);
   job.reading = readings_;
   // A begin time beyond any lease is the user's.
   const bool is_own = row.eligible_s > row.submit_s + rules_.lease_s + 2 &&
@@ -257,9 +219,10 @@ void JobFollower::leave_foreign(Tracked& job, const std::string& owner) {
                             "stop one of the two",
                             job.id, rules_.owner, owner));
   }
-  outlet_.report(fmt::format("job {} stays with Slurm: its Comment has the mark of {}, written by "
-                             "another controller or by its user",
-                             job.id, owner));
+  outlet_.report(
+      fmt::format("job {} stays with Slurm: its Comment has the mark of {}, written by "
+                  "another controller or by its user",
+                  job.id, owner));
   leave_world(job, Ending::cancelled);
   job.is_managed = false;
 }
@@ -298,7 +261,8 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
       leave_world(job, Ending::cancelled);
     }
     if (job.stage == Stage::leaving) job.stage = Stage::waiting;
-    if (job.stage == Stage::waiting && !is_ready(job, row)) leave_world(job, Ending::cancelled);
+    const bool is_ready = job.is_ready(row, nodes_, now_s_);
+    if (job.stage == Stage::waiting && !is_ready) leave_world(job, Ending::cancelled);
     const bool can_wait = row.is_refused() || (job.is_managed && is_startable(row, nodes_));
     if (job.stage == Stage::ordered && !can_wait) {
       outlet_.report(fmt::format("job {} was held or changed after its order ({}): the order ends",
@@ -317,23 +281,36 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
   job.submit_s = row.submit_s;
 }
 
+/// Shows the changes that a user made to the request of a job that waits: the job leaves the world
+/// and is submitted once more. A job that keeps its size keeps its order.
+void JobFollower::follow_request(Tracked& job, const SlurmJob& row) {
+  if (row.phase != SlurmPhase::pending) return;
+  const bool is_moved = is_chosen(rules_, row) != job.is_chosen;
+  if (is_moved) job.is_managed = job.is_chosen = !job.is_chosen;
+  const bool is_ordered = job.stage == Stage::ordered;
+  if (!is_ordered && job.stage != Stage::waiting) return;
+  const JobSpec& known = world_.jobs()[job.job].spec;
+  const ParallelLayout asked{.tensor = row.gpus_per_node, .pipeline = row.nodes};
+  const bool is_resized = known.layout != asked;
+  const bool is_other =
+      known.estimate != row.limit_s * kNanosPerSecond || known.pool != pool_of(row);
+  if (!is_moved && !is_resized && (is_ordered || !is_other)) return;
+  outlet_.report(fmt::format("job {} was changed in Slurm: {} nodes of {} GPUs in {}, {} s", row.id,
+                             row.nodes, row.gpus_per_node, row.partition, row.limit_s));
+  const bool has_nodes = job.has_our_nodes && !row.required_nodes.empty();
+  if (is_ordered || has_nodes) outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
+  leave_world(job, Ending::cancelled);
+}
+
 void JobFollower::submit_job(Tracked& job, const SlurmJob& row) {
   if (job.stage != Stage::unseen) return;
   const bool occupies = row.phase == SlurmPhase::placed && row.gpus_per_node > 0 &&
                         !nodes_.find_all(row.placed_on).empty();
-  const bool waits = row.phase == SlurmPhase::pending && is_ready(job, row);
+  const bool waits = row.phase == SlurmPhase::pending && job.is_ready(row, nodes_, now_s_);
   if (!occupies && !waits) return;
-  const auto nodes =
-      occupies ? static_cast<std::uint32_t>(nodes_.find_all(row.placed_on).size()) : row.nodes;
-  JobSpec spec;
+  JobSpec spec = request_of(row, nodes_);
   spec.id = job.job = {world_.jobs().submitted()};
-  spec.name = row.id;
-  spec.user = row.user;
-  spec.pool = row.account.empty() ? row.partition : row.account;
-  spec.submit = row.submit_s * kNanosPerSecond;
-  spec.estimate = row.limit_s * kNanosPerSecond;
-  spec.gpus = row.gpus_per_node * nodes;
-  spec.layout = {.tensor = row.gpus_per_node, .pipeline = nodes};
+  titles_.add_title(row.id, row.name);
   ids_[job.job] = row.id;
   job.stage = Stage::waiting;
   outlet_.emit_event(JobSubmitted{std::move(spec)});
@@ -355,10 +332,10 @@ void JobFollower::place_job(Tracked& job, const SlurmJob& row) {
       if (gpus) break;
       if (other.stage != Stage::ordered || other.id == job.id) continue;
       if (!has_common_name(other.order.nodes, job.placed_on)) continue;
-      outlet_.report(fmt::format("job {}: the order to start on {} is withdrawn: expected its GPUs "
-                                 "free, found job {} on {}",
-                                 id, fmt::join(other.order.nodes, ","), job.id,
-                                 fmt::join(job.placed_on, ",")));
+      outlet_.report(fmt::format(
+          "job {}: the order to start on {} is withdrawn: expected its GPUs "
+          "free, found job {} on {}",
+          id, fmt::join(other.order.nodes, ","), job.id, fmt::join(job.placed_on, ",")));
       withdraw_order(other);
       gpus = unowned_gpus(world_.state(), nodes, row.gpus_per_node, nodes_.gpus_per_node());
     }
@@ -418,9 +395,9 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
           ? fmt::format("Slurm holds it: {} do not fit it", nodes)
       : state == OrderState::refused
           ? fmt::format("Slurm holds it: {} refused the launch (see slurmctld's log)", nodes)
-      : state == OrderState::lost  ? "Slurm does not keep the order"
-                                   : fmt::format("not started on {} for {} s: {}", nodes,
-                                                 now_s_ - job.order.since_s, row.reason);
+      : state == OrderState::lost ? "Slurm does not keep the order"
+                                  : fmt::format("not started on {} for {} s: {}", nodes,
+                                                now_s_ - job.order.since_s, row.reason);
   outlet_.report(fmt::format("job {}: {}; the order is withdrawn", job.id, why));
   withdraw_order(job);
   if (state == OrderState::refused) outlet_.send_line({release_line(job.id)});

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "live/queue/job_titles.hpp"
 #include "live/queue/node_map.hpp"
 #include "live/slurm/answers.hpp"
 #include "live/slurm/follow_rules.hpp"
@@ -51,6 +52,8 @@ class JobFollower {
   std::size_t open_orders() const;
   /// Returns Slurm's id of a job of the world; empty for an unknown job.
   std::string id_of(JobId job) const;
+  /// Returns the names that users gave the jobs of the world, by their ids in the scheduler.
+  const JobTitles& titles() const { return titles_; }
 
  private:
   /// Stage of a job. `unseen`: not in the world. `leaving`: requeued, still on its nodes.
@@ -60,7 +63,8 @@ class JobFollower {
     std::int64_t submit_s = 0;
     std::uint32_t restarts = 0;
     std::string user = {};
-    bool is_managed = false;
+    bool is_chosen = false;   ///< its partition and account are those of the rules
+    bool is_managed = false;  ///< policies decide about the job
     Stage stage = Stage::unseen;
     JobId job{};            ///< valid unless `unseen`
     StartOrder order = {};  ///< valid if `ordered`
@@ -70,12 +74,14 @@ class JobFollower {
     std::uint32_t failures = 0;  ///< orders that Slurm did not carry out
     bool has_our_nodes = false;  ///< its required nodes are those of an order
     std::uint64_t reading = 0;   ///< newest reading that showed the job
+
+    /// Returns true if a policy may start the job at `now_s`.
+    bool is_ready(const SlurmJob& row, const NodeMap& nodes, std::int64_t now_s) const;
   };
   using Rows = std::vector<SlurmJob>;
   /// Followed jobs of a reading with their rows, in the order of the rows.
   using KnownRows = std::vector<std::pair<Tracked*, const SlurmJob*>>;
 
-  bool is_ready(const Tracked& job, const SlurmJob& row) const;
   KnownRows match_rows(const Rows& rows);
   Tracked* begin_job(const SlurmJob& row);
   void end_missing();
@@ -83,6 +89,7 @@ class JobFollower {
   void adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner);
   void leave_foreign(Tracked& job, const std::string& owner);
   void end_or_stop(Tracked& job, const SlurmJob& row);
+  void follow_request(Tracked& job, const SlurmJob& row);
   void submit_job(Tracked& job, const SlurmJob& row);
   void place_job(Tracked& job, const SlurmJob& row);
   void check_order(Tracked& job, const SlurmJob& row);
@@ -98,6 +105,7 @@ class JobFollower {
   WaitingLeases leases_;
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
+  JobTitles titles_;
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;

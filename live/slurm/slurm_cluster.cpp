@@ -35,11 +35,14 @@ SlurmCluster::SlurmCluster(SlurmCommands& commands, const Options& options)
       follower_(world(), nodes(), rules_, *this) {}
 
 bool SlurmCluster::read_cluster() {
-  const std::int64_t boot_s = parse_boot_time(commands_.read_configuration());
+  const Nanos before = wall_clock();
+  const SlurmConfiguration slurmctld = parse_configuration(commands_.read_configuration());
+  const Nanos after = wall_clock();
   std::vector<SlurmNode> nodes = parse_nodes(commands_.read_nodes());
   read_jobs_ = keepers_.read_jobs();
   read_nodes_ = std::move(nodes);
-  read_boot_s_ = boot_s;
+  read_boot_s_ = slurmctld.boot_s;
+  if (clock_.compare_clocks(slurmctld.now_s, before, after)) report(clock_.describe_difference());
   return true;
 }
 
@@ -77,8 +80,8 @@ void SlurmCluster::send_orders() {
   std::vector<std::vector<std::string>> updates;
   for (SlurmLine& order : orders) {
     const auto found = comments.find(order.job);
-    const auto comment = found == comments.end() ? std::nullopt
-                                                 : marked_comment(found->second, order.owner);
+    const auto comment =
+        found == comments.end() ? std::nullopt : marked_comment(found->second, order.owner);
     if (!comment || *comment == found->second) {
       lines.push_back(std::move(order.text));
     } else if (comment->find_first_not_of(kPlain) == std::string::npos) {

@@ -14,6 +14,7 @@
 #include "live/slurm/commands.hpp"
 #include "live/slurm/job_follower.hpp"
 #include "live/slurm/keeper_job.hpp"
+#include "live/slurm/slurm_clock.hpp"
 
 namespace orrery::live {
 
@@ -31,7 +32,9 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   SlurmCluster(SlurmCommands& commands, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
+  const JobTitles& titles() const override { return follower_.titles(); }
   std::size_t open_orders() const override { return follower_.open_orders(); }
+  Nanos clock_ahead() const override { return clock_.ahead(); }
 
  private:
   // QueueCluster
@@ -59,6 +62,7 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   KeeperFinder keepers_;
   SlurmRules rules_;
   JobFollower follower_;
+  SlurmClock clock_;
   std::vector<SlurmNode> read_nodes_;          ///< newest reading
   std::vector<SlurmJob> read_jobs_;            ///< newest reading
   std::int64_t read_boot_s_ = 0, boot_s_ = 0;  ///< start of slurmctld, newest and shown

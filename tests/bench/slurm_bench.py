@@ -33,7 +33,8 @@ def jobs(count, now):
         state, why = ("RUNNING", "None") if runs else ("PENDING", "BeginTime")
         priority = 4294901760 - number
         yield (f"{number}|{now - 60}|{state}|user{number % 40}|ours{number % 4}|orrery|{eligible}|"
-               f"30:00|1|{node}|gres:gpu:1|N/A|N/A|1||{priority}|{why}|0|(null)|")  # fmt: skip
+               f"30:00|1|{node}|gres:gpu:1|N/A|N/A|1||{priority}|{why}|0|(null)|"
+               f"{f'train-{number % 90}':64}|")  # fmt: skip
 
 
 def nodes(now):

@@ -1,7 +1,7 @@
 """Kills the driver of a real Slurm, and its slurmd, again and again while jobs come, run and end.
 
 python3 tests/chaos/slurm_kills.py [--kills 100] [--nodes-kills 100] [--seed 1] [--record FILE]
-    [--policies easy,fifo,srtf,max-min] [--mutant twice|again|no-leases]
+    [--policies easy,fifo,srtf,max-min] [--keeper-from 1000] [--mutant twice|again|no-leases]
 
 Each seed is one case: a fresh Slurm of four nodes, one of the policies, and kill -9 of `orrery
 cluster slurm` and of a slurmd that returns, at random instants, until the kills of the case are
@@ -16,7 +16,8 @@ done and all jobs have ended. Counted as wrong:
 - ended: a driver that ended by itself.
 
 Jobs that begin by themselves while no driver runs are counted apart, as are requeues by Slurm after
-the kill of a slurmd that was starting a job.
+the kill of a slurmd that was starting a job. `--keeper-from 5` lets one keeper job stand for the
+leases while more than five jobs wait; the jobs that were sent to a keeper are counted.
 """
 
 import random
@@ -48,14 +49,17 @@ OWN_REQUEUE = r"[Rr]equeu\w+ (?:job )?JobId=(\d+) due to|JobId=(\d+) missing fro
 class Attack:
     """One run of jobs under a driver and nodes that are killed."""
 
-    def __init__(self, seed, policies, left, mutant, slurm):
+    def __init__(self, seed, options, left, slurm):
         self.dice = random.Random(seed)
+        policies = options.policies.split(",")
         self.policy = policies[seed % len(policies)]
         self.slurm, self.jobs, self.waits = slurm, [], []
+        self.keepers = set()
         self.left = {kind: max(0, min(A_CASE, count)) for kind, count in left.items()}
         self.made = dict.fromkeys(self.left, 0)
         self.driver = Driver(slurm, self.policy, "--mode", "drive", "--lease", LEASE, "--every",
-                             "0.4", mutant=mutant)  # fmt: skip
+                             "0.4", "--keeper-from", options.keeper_from,
+                             mutant=options.mutant)  # fmt: skip
         self.start_driver()
 
     def kill(self, kind):
@@ -117,6 +121,7 @@ class Attack:
             self.do_planned()
             time.sleep(0.5)
         self.driver.end()
+        self.keepers = keepers_of(self.slurm)
 
     def own_requeues(self):
         """Ids of the jobs that Slurm itself has requeued."""
@@ -153,8 +158,22 @@ class Attack:
                 "kills of a slurmd": self.made["node"],
                 "requeues by the policy": text.count(" requeue job "),
                 "requeues by Slurm": len(own), "began while no driver ran": by_themselves,
-                "orders taken over": text.count("took over"),
+                "orders taken over": text.count("took over from"),
+                "keepers": len(self.keepers),
+                "jobs sent to a keeper": len(kept_jobs(acts)),
                 "seconds": round(took_s), "wrong": wrong}  # fmt: skip
+
+
+def keepers_of(slurm):
+    """Ids of the keeper jobs so far."""
+    rows = slurm.run("squeue", "-a", "-h", "-t", "all", "-n", "orrery-keeper", "-o", "%i")
+    return set(rows.split())
+
+
+def kept_jobs(acts):
+    """Ids of the jobs that the drivers made wait for a keeper."""
+    lines = [line.split() for _, line in acts if " Dependency=" in line and "afterany:" in line]
+    return {job for words in lines for job in words[1].removeprefix("JobId=").split(",")}
 
 
 KILL_AFTER = {"driver": (1, 10), "node": (1, 6)}  # seconds after a restart
@@ -163,7 +182,7 @@ FIRST_KILL = (3, 12)
 
 def main():
     options = arguments(__doc__, kills=100, policies="easy,fifo,srtf,max-min",
-                        **{"nodes-kills": 100})  # fmt: skip
+                        **{"nodes-kills": 100, "keeper-from": 1000})  # fmt: skip
     book, seed = Book(options.record), options.seed
     while True:
         left = {
@@ -175,7 +194,7 @@ def main():
         if seed not in book.seeds():
             begin = time.monotonic()
             with cluster(nodes=4, gpus=8, lease=LEASE) as slurm:
-                attack = Attack(seed, options.policies.split(","), left, options.mutant, slurm)
+                attack = Attack(seed, options, left, slurm)
                 try:
                     attack.run()
                     book.add(attack.report(seed, time.monotonic() - begin))
@@ -189,7 +208,9 @@ def main():
           f"{book.wrong()} lost, started twice, held or started in spite of a lease; "
           f"{book.total('began while no driver ran')} began by themselves while no driver ran, "
           f"{book.total('requeues by Slurm')} requeued by Slurm, "
-          f"{book.total('orders taken over')} orders taken over")  # fmt: skip
+          f"{book.total('orders taken over')} orders taken over" + (
+              f"; {book.total('jobs sent to a keeper')} jobs waited for one of "
+              f"{book.total('keepers')} keepers" if book.total("keepers") else ""))  # fmt: skip
     return 1 if book.wrong() else 0
 
 

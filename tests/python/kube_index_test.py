@@ -216,6 +216,35 @@ def test_a_required_rack_is_read_from_each_annotation_and_an_unknown_one_is_a_pr
     assert index.read_changes(0)["gangs"][0]["one_rack"]
 
 
+def test_gangs_of_several_runs_have_the_name_that_the_user_gave():
+    def name_of(*things, kind="pod"):
+        index = Index(["ml"])
+        index.change_check(None, admission_check())
+        for number, each in enumerate(things):
+            each["metadata"].update(uid=f"u{number}", creationTimestamp="2026-11-27T10:00:00Z")
+            getattr(index, f"change_{kind}")(None, each)
+        return index.read_changes(0)["gangs"][0]["name"]
+
+    def owned(name, owner, **labels):
+        each = pod(name, owner="uid", node_name="n1", gated=False)
+        each["metadata"]["ownerReferences"][0]["name"] = owner
+        each["metadata"]["labels"].update({key.replace("_", "-"): labels[key] for key in labels})
+        return each
+
+    assert name_of(*gang("llama-7", 2)) == "llama-7", "the label of the gang"
+    assert name_of(owned("train-x7k2p-b5vbq", "train-x7k2p")) == "train", "generateName of the Job"
+    deployed = owned("serve-7d4b9c6f8-hq2zl", "serve-7d4b9c6f8", pod_template_hash="7d4b9c6f8")
+    assert name_of(deployed) == "serve", "the Deployment"
+    assert name_of(owned("web-0", "web")) == "web", "the StatefulSet"
+    assert name_of(owned("j-0-abcde", "j", job_name="sweep-3")) == "sweep-3", "the Job"
+    assert name_of(pod("lonely-hello", owner="")) == "lonely-hello"
+    admitted = workload("job-train-9c0de", 2)
+    admitted["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "t", "controller": True}
+    ]
+    assert name_of(admitted, kind="workload") == "train", "the Job of the Workload"
+
+
 def test_the_nvlink_domain_of_topograph_is_the_rack_before_the_switch():
     both = node("n1", "switch-1")
     both["metadata"]["labels"]["accelerator.topograph.run/domain"] = "nvl-7"

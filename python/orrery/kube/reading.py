@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Dict, List
 
@@ -13,17 +14,23 @@ from .objects import (
     Object,
     annotations_of,
     condition,
+    gang_key,
     gpus_of,
     int_annotation,
     is_deleting,
     is_finished,
     is_gated,
     is_succeeded,
+    labels_of,
     node_of,
     pods_per_node,
     seconds_of,
     templates_of,
 )
+
+TEMPLATE = "pod-template-hash"  #: label of pods of a Deployment: suffix of their ReplicaSet
+#: Suffix that the API server generates for ``generateName``: five letters and digits of these.
+GENERATED = re.compile("-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 
 
 def state_of(gang: Gang) -> str:
@@ -146,14 +153,34 @@ def limit_of(gang: Gang) -> int:
     return int_annotation(templates_of(gang)[0], TIME_LIMIT, int(limit or 0))
 
 
+def name_of(gang: Gang) -> str:
+    """Return the name that a user gave the gang, without the suffix that Kubernetes adds.
+
+    Gangs of several runs share it: ``train`` for the Workload of the Job ``train-x7k2p``, whose
+    name was generated, and for a pod ``train-7d4b9c6f8-hq2zl`` of the Deployment ``train``.
+    """
+    thing = gang.workload if gang.workload is not None else gang.pods[0]
+    own = str(thing["metadata"]["name"])
+    group = own if gang.workload is not None else gang_key(thing)[1]
+    name = GENERATED.sub("", group if group != own else owner_of(thing).get("name") or own)
+    template = labels_of(thing).get(TEMPLATE)
+    return name.removesuffix(f"-{template}") if template else name
+
+
+def owner_of(thing: Object) -> Object:
+    """Return the reference to the object that made a pod or Workload; empty without one."""
+    owners = thing["metadata"].get("ownerReferences") or []
+    return next((dict(owner) for owner in owners if owner.get("controller")), {})
+
+
 def identity_of(gang: Gang) -> str:
     """Return the uid of the gang's owner, which stays when its pods are created anew."""
     if gang.workload is not None:
         return str(gang.workload["metadata"]["uid"])
     for pod in gang.pods:
-        for owner in pod["metadata"].get("ownerReferences") or []:
-            if owner.get("controller"):
-                return str(owner["uid"])
+        owner = owner_of(pod)
+        if owner:
+            return str(owner["uid"])
     return str(gang.pods[0]["metadata"]["uid"])
 
 
@@ -165,6 +192,7 @@ def describe_gang(gang: Gang, state: str) -> Dict[str, Any]:
     return {
         "id": gang.id if gang.is_managed else f"{gang.namespace}/pod/{gang.name}",
         "uid": identity_of(gang),
+        "name": name_of(gang),
         "state": state,
         "managed": is_managed,
         "submitted_s": submission_of(gang),

@@ -41,6 +41,7 @@ class FakeKube : public KubeAdapter {
     KubeGang gang;
     gang.id = id;
     gang.uid = "uid of " + id;
+    gang.name = "name of " + id;
     gang.state = GangState::waiting;
     gang.is_managed = true;
     gang.submitted_s = 1000 + static_cast<std::int64_t>(reading.gangs.size());

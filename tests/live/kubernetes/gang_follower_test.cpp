@@ -82,6 +82,7 @@ TEST(GangFollower, AGangWaitsUntilAllOfItsPodsAreThere) {
   followed.read();
   EXPECT_EQ(followed.events, Words{"submitted"});
   EXPECT_EQ(followed.follower().id_of({0}), "ml/a");
+  EXPECT_EQ(followed.follower().titles().title_of("ml/a"), "name of ml/a");
   followed.kube.gang("ml/a").state = GangState::incomplete;
   followed.read();
   EXPECT_EQ(followed.events, Words{"cancelled"});

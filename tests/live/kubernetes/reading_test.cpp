@@ -10,8 +10,9 @@ namespace {
 const std::string kReading =
     R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1",)"
     R"("gpu_type":"NVIDIA-H100"}],)"
-    R"("gangs":[{"id":"ml/llama","uid":"u","state":"placing","managed":true,"submitted_s":100,)"
-    R"("limit_s":3600,"queue":"team","pods":4,"pods_per_node":2,"gpus_per_pod":4,)"
+    R"("gangs":[{"id":"ml/llama","uid":"u","name":"lla|ma","state":"placing",)"
+    R"("managed":true,"submitted_s":100,"limit_s":3600,"queue":"team",)"
+    R"("pods":4,"pods_per_node":2,"gpus_per_pod":4,)"
     R"("nodes":["n1","n1","n2","n2"],"one_rack":true}],"problems":["ml/x: broken"],)"
     R"("version":7,"full":true,"gone":[]})";
 
@@ -39,6 +40,7 @@ TEST(KubeReading, NodesAndGangsAreRead) {
   EXPECT_EQ(reading.nodes[0].rack, "r1");
   EXPECT_EQ(reading.nodes[0].gpu_type, "NVIDIA-H100");
   ASSERT_EQ(reading.gangs.size(), 1u);
+  EXPECT_EQ(reading.gangs[0].name, "lla|ma");
   EXPECT_EQ(reading.gangs[0].state, GangState::placing);
   EXPECT_EQ(reading.gangs[0].requested_nodes(), 2u);
   EXPECT_EQ(reading.gangs[0].gpus_per_node(), 8u);

@@ -50,6 +50,28 @@ TEST(SlurmAnswers, JobsOfARealQueueAreRead) {
   EXPECT_EQ(jobs[8].limit_s, 90000);
 }
 
+TEST(SlurmAnswers, ANameWithSeparatorsAndLineBreaksIsOnlyAName) {
+  const Names expected{"train-a", "a b",      "x|y", "line\n2|99|\nz",
+                       " lead",   "\xc3\xbc", "",    std::string(64, 'x'),
+                       "wrap"};
+  Names names;
+  for (const SlurmJob& job : parse_jobs(kSqueueAnswer)) names.push_back(job.name);
+  EXPECT_EQ(names, expected);
+  // A name that copies a whole row, up to the width of the column.
+  std::string answer = kSqueueAnswer;
+  const std::string forged = "\n2|1|FAILED|eve|||0|1:00|1|n1|||||||||0|(null)|x|\n9|";
+  answer.replace(answer.find("train-a"), forged.size(), forged);
+  const std::vector<SlurmJob> jobs = parse_jobs(answer);
+  ASSERT_EQ(jobs.size(), expected.size());
+  EXPECT_EQ(jobs[0].name, forged);
+  EXPECT_EQ(jobs[1].user, "bob");
+  answer.insert(answer.find("a b"), " ");
+  EXPECT_NE(error_of([&] {
+              parse_jobs(answer);
+            }).find("Name: expected 64 bytes and '|' at the end of the line, found 66 bytes"),
+            std::string::npos);
+}
+
 TEST(SlurmAnswers, ATextOfAnOperatorCannotReplaceTheFieldsOfANode) {
   const std::vector<SlurmNode> nodes = parse_nodes(kNodesAnswer);
   ASSERT_EQ(nodes.size(), 3u);
@@ -77,8 +99,10 @@ TEST(SlurmAnswers, EndsAndBootTimeAreRead) {
   EXPECT_EQ(ends[0].id, "14_2");
   EXPECT_EQ(ends[0].how, Ending::completed);
   EXPECT_EQ(ends[1].how, Ending::cancelled);
-  EXPECT_EQ(parse_boot_time(kConfigAnswer), 1795687767);
-  EXPECT_NE(error_of([] { parse_boot_time("ClusterName = toy\n"); }).find("BOOT_TIME"),
+  EXPECT_EQ(parse_configuration(kConfigAnswer).boot_s, 1795687767);
+  EXPECT_EQ(parse_configuration(kConfigAnswer).now_s, 1795687798);
+  EXPECT_EQ(parse_configuration("Configuration data as of Monday\nBOOT_TIME = 7\n").now_s, 0);
+  EXPECT_NE(error_of([] { parse_configuration("ClusterName = toy\n"); }).find("BOOT_TIME"),
             std::string::npos);
 }
 

@@ -25,6 +25,7 @@ struct FakeJob {
   std::vector<std::string> placed_on = {}, required = {};
   bool held = false;
   std::string reason = "BeginTime", dependency = "(null)", comment = {}, name = "job";
+  std::string limit = "1:00";
   std::int64_t deadline = 0;
 };
 
@@ -79,10 +80,10 @@ class FakeSlurm : public SlurmCommands {
     std::string text;
     for (const auto& [id, job] : jobs) {
       text += fmt::format(
-          "{}|{}|{}|{}|{}|{}|{}|1:00|{}|{}|gres:gpu:{}|N/A|N/A|1|{}|{}|{}|{}|{}|\n", id,
-          job.submit, job.state, job.user, job.account, job.partition, job.eligible, job.nodes,
-          fmt::join(job.placed_on, ","), job.per_node, fmt::join(job.required, ","),
-          job.held ? 0 : 100, job.reason, job.restarts, job.dependency);
+          "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|gres:gpu:{}|N/A|N/A|1|{}|{}|{}|{}|{}|{:64.64}|\n", id,
+          job.submit, job.state, job.user, job.account, job.partition, job.eligible, job.limit,
+          job.nodes, fmt::join(job.placed_on, ","), job.per_node, fmt::join(job.required, ","),
+          job.held ? 0 : 100, job.reason, job.restarts, job.dependency, job.name);
     }
     return text;
   }
@@ -96,7 +97,9 @@ class FakeSlurm : public SlurmCommands {
   std::string read_topology() override {
     throw Error(ErrorKind::environment, "scontrol: no topology");
   }
-  std::string read_configuration() override { return fmt::format("BOOT_TIME = {}\n", boot); }
+  std::string read_configuration() override {
+    return fmt::format("Configuration data as of {}\nBOOT_TIME = {}\n", now, boot);
+  }
   std::string read_comments(const std::vector<std::string>& ids) override {
     std::string text;
     for (const std::string& id : ids) {
@@ -206,7 +209,7 @@ class FakeSlurm : public SlurmCommands {
       const bool is_end = part.starts_with("afterany:");
       const auto other = is_end ? jobs.find(part.substr(9, part.find('(') - 9)) : jobs.end();
       const bool waits = !is_end || (other != jobs.end() && (other->second.state == "PENDING" ||
-                                                            other->second.state == "RUNNING"));
+                                                             other->second.state == "RUNNING"));
       if (waits) left += (left.empty() ? "" : ",") + part;
     }
     job.dependency = left.empty() ? "(null)" : left;

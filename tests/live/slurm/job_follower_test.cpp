@@ -11,10 +11,12 @@ namespace {
 TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
   Followed with;
   with.slurm.jobs["17"] = {.nodes = 2, .per_node = 3};
+  with.slurm.jobs["17"].name = "train|7";
   EXPECT_EQ(with.read(1000), "submitted");
+  EXPECT_EQ(with.follower.titles().title_of("17"), "train|7");
+  EXPECT_EQ(with.follower.titles().title_of("18"), "");
   EXPECT_EQ(with.start(0, {{0}, {1}, {2}, {8}, {9}, {10}}), "");
-  EXPECT_EQ(with.slurm.executed.back(),
-            "update JobId=17 ReqNodeList=n1,n3 StartTime=now");
+  EXPECT_EQ(with.slurm.executed.back(), "update JobId=17 ReqNodeList=n1,n3 StartTime=now");
   EXPECT_EQ(with.slurm.jobs["17"].comment, "[orrery:7]");
   EXPECT_EQ(with.read(1001), "");
   EXPECT_EQ(with.follower.open_orders(), 1u);
@@ -324,6 +326,49 @@ TEST(JobFollower, HeldDependentAndLaterJobsAndChosenNodesAreRespected) {
   EXPECT_EQ(with.slurm.jobs["4"].eligible, 1020);
   with.slurm.jobs["1"].held = true;
   EXPECT_EQ(with.read(1501), "done");
+}
+
+TEST(JobFollower, ChangesOfAWaitingJobArriveAsEvents) {
+  Followed with;
+  with.slurm.jobs["17"] = {.per_node = 2};
+  with.slurm.jobs["18"] = {};
+  EXPECT_EQ(with.read(1000), "submitted submitted");
+  with.slurm.jobs["17"].limit = "5:00";
+  EXPECT_EQ(with.read(1001), "done submitted");
+  EXPECT_EQ(with.reports.at(0), "job 17 was changed in Slurm: 1 nodes of 2 GPUs in orrery, 300 s");
+  EXPECT_EQ(with.world().jobs()[{2}].spec.estimate, 300 * kNanosPerSecond);
+  EXPECT_EQ(with.world().jobs()[{2}].spec.submit, 1000 * kNanosPerSecond) << "its place stays";
+  with.slurm.jobs["17"].nodes = 2;
+  EXPECT_EQ(with.read(1002), "done submitted");
+  EXPECT_EQ(with.world().jobs()[{3}].spec.gpus, 4u);
+  with.slurm.jobs["17"].account = "theirs";
+  EXPECT_EQ(with.read(1003), "done submitted");
+  EXPECT_EQ(with.world().jobs()[{4}].spec.pool, "theirs");
+  EXPECT_EQ(with.read(1004), "");
+  with.slurm.jobs["17"].partition = "other";  // no longer managed
+  EXPECT_EQ(with.read(1005), "done");
+  EXPECT_EQ(with.read(1006), "");
+  with.slurm.jobs["17"].partition = "orrery";
+  EXPECT_EQ(with.read(1007), "submitted");
+  EXPECT_EQ(with.start(5, {{0}, {1}, {4}, {5}}), "");
+}
+
+TEST(JobFollower, AnOrderEndsWithAnotherSizeAndStaysWithAnotherLimit) {
+  Followed with;
+  with.slurm.jobs["17"] = with.slurm.jobs["18"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.start(1, {{0}});
+  with.slurm.jobs["17"].limit = "5:00";
+  with.slurm.jobs["18"].per_node = 3;
+  EXPECT_EQ(with.read(1001), "done submitted");
+  EXPECT_EQ(with.slurm.jobs["17"].required, std::vector<std::string>{"n2"});
+  EXPECT_TRUE(with.slurm.jobs["18"].required.empty());
+  EXPECT_EQ(with.world().jobs()[{2}].spec.gpus, 3u);
+  with.slurm.now = 1002;
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1002), "started");
+  EXPECT_EQ(with.start(2, {{0}, {1}, {2}}), "");
 }
 
 TEST(JobFollower, AStartElsewhereTakesGpusFromOpenOrders) {

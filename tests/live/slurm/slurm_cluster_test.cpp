@@ -29,20 +29,26 @@ class BusySlurm : public FakeSlurm {
           .submit = now, .eligible = now + 20, .nodes = 1u + i % 2, .per_node = 1u + i % 4};
     }
   }
+  std::int64_t ahead_s = 0;  ///< time by which its clock is ahead of the machine's
+  int starts_each = 1;       ///< starts jobs in each of so many readings
+
+  std::string read_configuration() override {
+    now = std::time(nullptr) + ahead_s;
+    return FakeSlurm::read_configuration();
+  }
   std::string read_jobs() override {
-    now = std::time(nullptr);
+    now = std::time(nullptr) + ahead_s;
     for (auto& [id, job] : jobs) {
       if (job.state == "RUNNING" && ++readings_[id] > 3) job.state = "COMPLETED";
     }
-    schedule();
+    if (count_ % starts_each == 0) schedule();
     if (++count_ % 7 == 3) broken = count_ % 2 == 0 ? "fail" : "17|";
     return FakeSlurm::read_jobs();
   }
   bool is_done() const {
-    return std::all_of(jobs.begin(), jobs.end(),
-                       [](const auto& entry) {
-                         return entry.second.state == "COMPLETED" || entry.second.per_node == 0;
-                       });
+    return std::all_of(jobs.begin(), jobs.end(), [](const auto& entry) {
+      return entry.second.state == "COMPLETED" || entry.second.per_node == 0;
+    });
   }
 
  private:
@@ -214,6 +220,28 @@ TEST(SlurmCluster, AnOrderKeepsTheCommentOfTheUser) {
   EXPECT_EQ(slurm.jobs["2"].comment, "short [orrery:0]");
   EXPECT_EQ(slurm.jobs["3"].comment, std::string(1000, 'x'));
   EXPECT_EQ(slurm.jobs["4"].comment, "[orrery:0]");
+}
+
+TEST(SlurmCluster, AClockThatDiffersIsNamedAndHarmless) {
+  for (const std::int64_t ahead_s : {30, -30, 3600}) {
+    BusySlurm slurm;
+    slurm.ahead_s = ahead_s;
+    slurm.starts_each = 8;  // an order is shown several times before it becomes a start
+    for (auto& [id, job] : slurm.jobs) job.submit = slurm.now + ahead_s, job.eligible += ahead_s;
+    const Course run = run_policy(slurm, "fifo", {});
+    EXPECT_TRUE(slurm.is_done()) << ahead_s;
+    EXPECT_EQ(run.counts.starts, 12u) << ahead_s;
+    const auto count = [&](const std::string& part) {
+      return std::count_if(run.reports.begin(), run.reports.end(), [&](const std::string& text) {
+        return text.find(part) != std::string::npos;
+      });
+    };
+    const std::string side = ahead_s > 0 ? "ahead of" : "behind";
+    EXPECT_EQ(count("the clocks differ by"), 1) << ahead_s;
+    EXPECT_EQ(count("that of slurmctld is " + side + " this machine's"), 1) << ahead_s;
+    EXPECT_EQ(count("found it lost"), 0) << ahead_s;
+    EXPECT_EQ(count("without a decision"), 0) << ahead_s;
+  }
 }
 
 TEST(SlurmCluster, ADrainedNodeIsLostForNewJobs) {
