@@ -11,6 +11,7 @@ foreach(room group codec torch)
   install(FILES ${sources} DESTINATION orrery/native/live/${room} COMPONENT python)
 endforeach()
 foreach(source core/error.hpp core/error.cpp core/processor/vector_clones.hpp core/schema/names.hpp
+    core/files/socket_address.hpp core/files/socket_address.cpp
     traces/workload/gradient_codec.hpp traces/workload/gradient_codec.cpp)
   cmake_path(GET source PARENT_PATH room)
   set(native ${CMAKE_BINARY_DIR}/python/orrery/native)

@@ -11,6 +11,7 @@
 #include "cli/shared/machine.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/program_calibration.hpp"
+#include "cli/shared/program_start.hpp"
 #include "cli/shared/run_calibration.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
@@ -94,8 +95,12 @@ int calibrate(const CalibrateOptions& options) {
   return 0;
 }
 
-/// Adds the options of a measured PyTorch program, except for the program itself.
+/// Adds the program itself and the options of a measured PyTorch program.
 void add_program_options(CLI::App& command, ProgramCalibration& program) {
+  CLI::Option* const words = command.add_option(
+      "PROGRAM", program.program,
+      "program with its arguments, after --: python train.py ... or torchrun ... train.py ...");
+  add_sums_option(command, program.sums)->needs(words);
   whole_number(*command.add_option("-n", program.ranks,
                                    "ranks of the program; default: 1, or torchrun's "
                                    "--nproc-per-node"),
@@ -165,9 +170,6 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->add_option("--stacks", options->runs.stacks,
                    "stacks that replace the shipped ones as the basis of --runs")
       ->type_name("STACKS.yaml");
-  command->add_option("PROGRAM", options->program.program,
-                      "program with its arguments, after --: python train.py ... or torchrun "
-                      "... train.py ...");
   add_examples(*command,
                {"orrery calibrate -o train.yaml -n 2 -- python train.py --lr 3e-4",
                 "orrery calibrate -o here.yaml", "orrery calibrate --runs mine.csv -o mine.yaml",

@@ -1,6 +1,8 @@
 // orrery jobs: replays a production job trace job by job. The replay needs no engine, so it runs in
 // this process.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -41,6 +43,7 @@ struct JobsOptions : ReplayOptions {
   std::string out;
   std::string scheduler;  ///< shell command of a scheduler of Batsim, or empty
   std::uint16_t scheduler_port = 28000;
+  double scheduler_patience_s = 20;
   std::vector<std::string> what_if;
   std::optional<double> usd_per_gpu_hour;
   ChoiceOptions choice;
@@ -155,8 +158,10 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
   } else if (options.scheduler.empty()) {
     policy = job_policy(replay, elsewhere ? sim::replay_seed(replay) : 0);
   } else {
-    policy = std::make_unique<BatsimPolicy>(
-        BatsimPolicy::Options{.command = options.scheduler, .port = options.scheduler_port});
+    policy = std::make_unique<BatsimPolicy>(BatsimPolicy::Options{
+        .command = options.scheduler,
+        .port = options.scheduler_port,
+        .patience = std::chrono::milliseconds(std::lround(1e3 * options.scheduler_patience_s))});
   }
   JobsReport report = elsewhere ? run_elsewhere(replay, policy.get(), record, &tables)
                                 : run_here(replay, std::move(log), policy.get(), record, &tables);
@@ -474,6 +479,12 @@ void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
                                    "port at which the scheduler listens"),
                1, 65535)
       .type_name("PORT")
+      ->capture_default_str()
+      ->needs(scheduler);
+  number(*command.add_option("--scheduler-patience", options->scheduler_patience_s,
+                             "seconds that the scheduler may take to start and for each answer"),
+         0.1, 86400)
+      .type_name("S")
       ->capture_default_str()
       ->needs(scheduler);
   add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",

@@ -193,7 +193,7 @@ int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolde
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
                           .has_policies = options.policies.has_policies(),
-                          .sums = find_named<SumPath>(options.sums).value_or(SumPath::memory)};
+                          .sums = named<SumPath>(options.sums)};
   if (run.taken) {
     attached.weighs = run.taken->weighs;
   } else {
@@ -304,10 +304,7 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                              "ranks that are forked from a process that has imported PyTorch: "
                              "spares (those of --replace and --restart), all, none"),
          all_names<WarmUse>());
-  one_of(*command.add_option("--sums", options->sums,
-                             "way of the sums of tensors on the CPU: memory (which the ranks "
-                             "share), sockets (of Gloo)"),
-         all_names<SumPath>());
+  add_sums_option(command, options->sums);
   whole_number(*command.add_option("--prove", options->proof_steps,
                                    "first run this many steps with equal and with unequal shares "
                                    "of the examples, and refuse shares that change the gradients"),

@@ -86,6 +86,7 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   scenario.mutable_run()->set_steps(100);
   std::string program = "trace: " + nlohmann::json(prefix.filename().string()).dump();
   if (!origin.command.empty()) program += ", command: " + nlohmann::json(origin.command).dump();
+  if (!origin.sums.empty()) program += ", sums: " + origin.sums;
   std::string text = to_yaml_file(scenario) + fmt::format("job:\n  program: {{{}}}\n", program);
   if (origin.examples == 0) return text;
   // `orrery run` deals a rank at most twice its batch.
@@ -159,6 +160,7 @@ void write_measured(const live::MeasuredStep& measured, const MeasuredOrigin& or
       prefix.string());
   scenario.write_and_rename("# " + origin.comment + "\n" + scenario_text(measured, origin, prefix));
   fmt::print("{}{}", summary(measured), ranks_text(measured.ranks));
+  if (!origin.sums.empty()) fmt::print("sums         {}, on the CPU\n", origin.sums);
   if (origin.examples == 0) return;
   fmt::print("micro-batch  one example of each batch of {}\n", origin.examples);
 }

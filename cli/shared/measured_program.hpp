@@ -17,6 +17,7 @@ struct MeasuredOrigin {
   std::string comment;               ///< first line of the scenario, without the '#'
   std::string description;           ///< value of the scenario's key `description`
   std::vector<std::string> command;  ///< command of a rank; empty: unknown
+  std::string sums = {};             ///< SumPath of the measured ranks; empty without a command
   /// micro-batches of each rank, if they are single examples; 0: those of the recording, its passes
   std::uint32_t examples = 0;
 };

@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
 #include "core/files/temporary_folder.hpp"
+#include "core/schema/names.hpp"
 #include "live/programs/calibration/step_recording.hpp"
 #include "live/programs/program_run.hpp"
 
@@ -106,6 +107,7 @@ int calibrate_program(const ProgramCalibration& options) {
   OutputFile scenario(options.out);
   const TemporaryFolder folder("orrery-calibrate");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
+                          .sums = named<SumPath>(options.sums),
                           .profile_folder = folder.path_of("profiles"),
                           .profile_steps = options.steps,
                           .trace_folder = prepare_traces(options.traces)};
@@ -136,6 +138,7 @@ int calibrate_program(const ProgramCalibration& options) {
       .description = fmt::format("{} on {} ranks of the machine of the calibration",
                                  name_of(launch), launch.ranks),
       .command = launch.command,
+      .sums = options.sums,
       .examples = options.per_example ? measured.examples : 0};
   if (launch.is_torchrun) origin.command[0] = executable;
   write_measured(measured, origin, options.out, scenario);

@@ -14,8 +14,9 @@ struct ProgramCalibration {
   std::string out;                     ///< scenario to write (NAME.yaml), beside NAME.0.et
   std::optional<std::uint32_t> ranks;  ///< -n
   std::uint32_t steps = 20;            ///< measured steps
-  bool per_example = false;  ///< a micro-batch is one example of each batch, not a whole pass
-  std::string traces;        ///< folder of PyTorch's own traces; empty: none
+  bool per_example = false;     ///< a micro-batch is one example of each batch, not a whole pass
+  std::string traces;           ///< folder of PyTorch's own traces; empty: none
+  std::string sums = "memory";  ///< SumPath
   std::vector<std::string> program;  ///< program with its arguments
 };
 

@@ -15,6 +15,7 @@
 #include "cli/shared/warm_ranks.hpp"
 #include "core/error.hpp"
 #include "core/files/temporary_folder.hpp"
+#include "core/schema/names.hpp"
 #include "live/programs/policies/program_attempts.hpp"
 
 namespace orrery::cli {
@@ -85,7 +86,7 @@ struct RealRun {
 
 /// Runs the program under the policies, perhaps none, until `steps` steps are done, and ends it.
 RealRun run_steps(const Launch& launch, std::uint64_t steps, std::vector<Kill> kills,
-                  const std::vector<PolicySpec>& specs) {
+                  const std::vector<PolicySpec>& specs, SumPath sums) {
   const std::string executable = executable_of(launch);
   if (executable.empty()) {
     throw Error(ErrorKind::environment,
@@ -107,10 +108,11 @@ RealRun run_steps(const Launch& launch, std::uint64_t steps, std::vector<Kill> k
     fmt::print(stderr, "orrery compare: {}\n", line);
   };
   prepare_environment(launch);
-  WarmRanks ranks(
-      launch, executable,
-      {.snapshots = folder.path_of("snapshots"), .has_policies = options.has_policies()},
-      folder.path_of("."), settings.print_line);
+  WarmRanks ranks(launch, executable,
+                  {.snapshots = folder.path_of("snapshots"),
+                   .has_policies = options.has_policies(),
+                   .sums = sums},
+                  folder.path_of("."), settings.print_line);
   settings.start = [&ranks](const live::RankStart& start) { return ranks.start_rank(start); };
   ProgramStatus status(name_of(launch), policies ? options.operation.mode : "",
                        policies ? policies->names() : std::vector<std::string>{});
@@ -190,7 +192,8 @@ Comparison run_both_worlds(const ProgramCandidate& candidate) {
   Comparison out{.name = scenario.name()};
   out.predicted = run(Worker::sim, request, candidate.loaded.places);
   const RealRun real = run_steps(launch_of(candidate), scenario.run().steps(), kills_of(candidate),
-                                 {scenario.policies().begin(), scenario.policies().end()});
+                                 {scenario.policies().begin(), scenario.policies().end()},
+                                 named<SumPath>(scenario.job().program().sums()));
   const live::ProgramOutcome& outcome = real.outcome;
   if (!outcome.book.plain_reason().empty()) {
     throw Error(ErrorKind::environment,

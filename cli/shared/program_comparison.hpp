@@ -25,12 +25,12 @@ bool has_command(const Scenario& scenario);
 /// for a fault other than {at_step, rank, kill: true}, and for a rank that the job lacks.
 ProgramCandidate load_program(const RunOptions& options, std::uint32_t ranks);
 
-/// Simulates the program, and runs its command for as many optimizer steps as the scenario says,
-/// with the ranks killed at the steps of its faults. A scenario with policies is compared without
-/// them first, and then with them in both worlds: Comparison::without_policies. Throws as run();
-/// goal_missed if either world completes no step; an environment Error if the command cannot be
-/// started or attached, or if a loss ends it, with the name of the operation, or if a policy fails
-/// or needs a part that the program lacks.
+/// Simulates the program, and runs its command, with the scenario's way of sums, for as many
+/// optimizer steps as the scenario says, with the ranks killed at the steps of its faults. A
+/// scenario with policies is compared without them first, and then with them in both worlds:
+/// Comparison::without_policies. Throws as run(); goal_missed if either world completes no step; an
+/// environment Error if the command cannot be started or attached, or if a loss ends it, with the
+/// name of the operation, or if a policy fails or needs a part that the program lacks.
 Comparison compare_program(const ProgramCandidate& candidate);
 
 }  // namespace orrery::cli

@@ -75,6 +75,15 @@ double rank_memory(std::uint32_t ranks) {
   return std::clamp(bytes / kBytesOfGB / ranks, kLeastMemory, kMostMemory);
 }
 
+/// Returns why a program cannot have the policy; empty: it can.
+std::string queue_problem(const std::string& policy) {
+  const std::vector<std::string> queues = queue_policy_names();
+  if (std::find(queues.begin(), queues.end(), policy) == queues.end()) return "";
+  return fmt::format("expected a policy of trainings, found '{}', which orders a queue of jobs: a "
+                     "program is one job; `orrery list policies` has the others",
+                     policy);
+}
+
 /// Returns the scenario of a program with `ranks` ranks: the policies of `file`, if one is given,
 /// and the places of the ranks as its cluster. Throws bad_input for a key that a program cannot
 /// have.
@@ -102,6 +111,10 @@ Scenario load_policies(const std::string& file, std::uint32_t ranks) {
   }
   if (!file.empty() && scenario.policies().empty()) {
     throw problem_at(places, "", "expected the key 'policies', found none");
+  }
+  for (int i = 0; i < scenario.policies_size(); ++i) {
+    const std::string problem = queue_problem(scenario.policies(i).name());
+    if (!problem.empty()) throw problem_at(places, fmt::format("policies[{}].name", i), problem);
   }
   for (PolicySpec& policy : *scenario.mutable_policies()) fill_defaults(policy);
   resolve(*scenario.mutable_cluster(), SourceMap{}, "cluster");
@@ -250,6 +263,8 @@ ProgramPolicies::ProgramPolicies(const ProgramPolicyOptions& options, const std:
     stack_ = make_stack(scenario, SourceMap{});
     for (const PolicySpec& spec : scenario.policies()) {
       names_.push_back(spec.name());
+      const std::string problem = queue_problem(spec.name());
+      if (!problem.empty()) throw Error(ErrorKind::usage, problem);
       const Needs needs = make_policy(spec.name(), {})->needs();
       decides_recovery_ = decides_recovery_ || needs.actions.has<Assign>();
     }

@@ -62,8 +62,9 @@ struct ProgramPolicyReport {
 class ProgramPolicies {
  public:
   /// Loads the policies for a program `name` with `ranks` ranks. Throws as load_yaml() for the
-  /// scenario, bad_input for a key without an effect on a program, as choose_policies(), and a
-  /// usage error for options that contradict each other or too many ranks.
+  /// scenario, bad_input for a key without an effect on a program and for a policy of job queues in
+  /// the scenario, as choose_policies(), and a usage error for options that contradict each other,
+  /// other policies of job queues or too many ranks.
   ProgramPolicies(const ProgramPolicyOptions& options, const std::string& name,
                   std::uint32_t ranks);
 

@@ -11,8 +11,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -41,6 +43,13 @@ int unused_port() {
 }
 
 }  // namespace
+
+CLI::Option* add_sums_option(CLI::App& command, std::string& sums) {
+  return &one_of(*command.add_option("--sums", sums,
+                                     "way of the sums of tensors on the CPU: memory (which the "
+                                     "ranks share), sockets (of Gloo)"),
+                 all_names<SumPath>());
+}
 
 SignalWatch::SignalWatch() {
   signal_seen = 0;

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/App.hpp>
+
 #include "cli/shared/launch_words.hpp"
 #include "live/programs/program_settings.hpp"
 
@@ -40,6 +42,10 @@ struct AttachSettings {
   bool weighs = true;               ///< shares weigh the gradients at the model's output
   ProofSettings proof = {};
 };
+
+/// Adds the option --sums, the name of a SumPath, to a command that starts ranks. Returns the
+/// option.
+CLI::Option* add_sums_option(CLI::App& command, std::string& sums);
 
 /// Returns the executable of the ranks; empty if there is none.
 std::string executable_of(const Launch& launch);

@@ -1,7 +1,6 @@
 #include "live/nccl/report_receiver.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/socket_address.hpp"
 
 namespace orrery::live {
 namespace {
@@ -21,14 +21,7 @@ constexpr std::size_t kLargestDatagram =
 }  // namespace
 
 ReportReceiver::ReportReceiver(const std::string& path) : path_(path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error(ErrorKind::environment,
-                fmt::format("{}: expected a path of at most {} bytes: set TMPDIR to a shorter one",
-                            path, sizeof address.sun_path - 1));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const sockaddr_un address = socket_address(path);
   socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
   const std::string problem = std::strerror(errno);

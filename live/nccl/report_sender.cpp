@@ -1,10 +1,9 @@
 #include "live/nccl/report_sender.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
+#include "core/files/socket_address.hpp"
 
 namespace orrery::live {
 namespace {
@@ -32,14 +31,12 @@ void ReportSender::send_reports() {
 }
 
 void ReportSender::send_waiting() {
-  sockaddr_un address{};
-  if (waiting_.empty() || path_.size() >= sizeof address.sun_path) return;
+  const auto address = find_socket_address(path_);
+  if (waiting_.empty() || !address) return;
   if (socket_ < 0) socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
   sent_ = std::chrono::steady_clock::now();
   const ssize_t sent = sendto(socket_, waiting_.data(), waiting_.size(), MSG_NOSIGNAL,
-                              reinterpret_cast<const sockaddr*>(&address), sizeof address);
+                              reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
   if (sent >= 0) waiting_.clear();  // else they wait for the next report
 }
 

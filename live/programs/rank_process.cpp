@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/socket_address.hpp"
 
 namespace orrery::live {
 
@@ -123,14 +123,7 @@ std::string read_messages(RankProcess& process, const std::function<void(const F
 Descriptor listening_socket(const std::string& path) {
   unlink(path.c_str());
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error(ErrorKind::environment,
-                fmt::format("{}: expected a path of at most {} bytes: set TMPDIR to a shorter one",
-                            path, sizeof address.sun_path - 1));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const sockaddr_un address = socket_address(path);
   if (bind(listener.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.number(), SOMAXCONN) != 0) {
     throw Error(ErrorKind::environment,

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/files/socket_address.hpp"
 #include "live/group/messages.hpp"
 #include "live/group/operation_log.hpp"
 #include "live/group/takeover_files.hpp"
@@ -62,13 +62,12 @@ void shut_old_socket(int descriptor, const Addresses& current) {
 
 /// Returns a socket that is connected to `path`; -1 if nobody listens there.
 int connected_socket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return -1;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const auto address = find_socket_address(path);
+  if (!address) return -1;
   const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (made < 0) return -1;
-  if (connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return made;
+  const auto* const to = reinterpret_cast<const sockaddr*>(&*address);
+  if (connect(made, to, sizeof *address) == 0) return made;
   close(made);
   return -1;
 }

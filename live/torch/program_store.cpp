@@ -1,7 +1,6 @@
 #include "live/torch/program_store.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +8,8 @@
 #include <utility>
 
 #include <c10/util/Exception.h>
+
+#include "core/files/socket_address.hpp"
 
 namespace orrery::live {
 namespace {
@@ -21,10 +22,7 @@ ProgramStore::ProgramStore(std::string path) : path_(std::move(path)) { connect_
 
 /// Connects, in place of an earlier connection.
 void ProgramStore::connect_anew() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  TORCH_CHECK(path_.size() < sizeof address.sun_path, "orrery: path too long: ", path_);
-  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+  const sockaddr_un address = socket_address(path_);
   if (descriptor_ >= 0) close(descriptor_);
   reader_ = FrameReader();
   descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

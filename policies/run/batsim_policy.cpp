@@ -153,7 +153,13 @@ void BatsimPolicy::save(Archive& archive) const {
 BatsimPolicy::Json BatsimPolicy::send_events(double now_s, Json events) {
   const Json message{{"now", now_s}, {"events", std::move(events)}};
   ++messages_;
-  const std::string text = connection_->send_request(message.dump());
+  std::string text;
+  try {
+    text = connection_->send_request(message.dump());
+  } catch (const Error&) {
+    connection_.reset();  // the end of the simulation would wait for an answer again
+    throw;
+  }
   Json answer = Json::parse(text, nullptr, false);
   if (!answer.is_object() || !answer.contains("events") || !answer["events"].is_array()) {
     refuse(

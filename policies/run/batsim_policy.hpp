@@ -34,12 +34,12 @@ class BatsimPolicy : public Policy {
     std::string command;  ///< shell command that starts the scheduler; empty: it runs already
     std::string host = "127.0.0.1";
     std::uint16_t port = 28000;
-    std::chrono::milliseconds patience = std::chrono::seconds(20);
+    std::chrono::milliseconds patience = std::chrono::seconds(20);  ///< as of ZmqRequest
   };
   /// Constructs a policy without a scheduler; start() starts it.
   explicit BatsimPolicy(Options options) : options_(std::move(options)) {}
-  /// Sends SIMULATION_ENDS, waits for the answer, and ends the scheduler's process. Errors are
-  /// ignored.
+  /// Sends SIMULATION_ENDS, waits for the answer, and ends the scheduler's process; only the last
+  /// after an exchange that failed. Errors are ignored.
   ~BatsimPolicy() override;
   BatsimPolicy(const BatsimPolicy&) = delete;
   BatsimPolicy& operator=(const BatsimPolicy&) = delete;

@@ -14,8 +14,8 @@ namespace orrery {
 class ZmqRequest {
  public:
   /// Connects to the server and exchanges the greetings; repeats the attempt until `patience` has
-  /// passed, because the server may still be starting. `patience` is also the deadline of each
-  /// answer.
+  /// passed, because the server may still be starting. `patience` is also the longest silence
+  /// before and within an answer.
   ZmqRequest(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience);
   ~ZmqRequest();
   ZmqRequest(const ZmqRequest&) = delete;

@@ -2,6 +2,7 @@
 protocol without libraries. Usage: batsim_scheduler.py PORT fifo|easy|BROKEN."""
 
 import json
+import signal
 import socket
 import struct
 import sys
@@ -27,6 +28,8 @@ class Server:
         while len(data) < count:
             part = self.peer.recv(count - len(data))
             if not part:
+                if sys.argv[2] == "hang":
+                    signal.pause()
                 sys.exit()
             data += part
         return data
@@ -41,7 +44,9 @@ class Server:
         return json.loads(self.frame()[1])
 
     def answer(self, message):
-        body = json.dumps(message).encode()
+        self.send(json.dumps(message).encode())
+
+    def send(self, body):
         self.peer.sendall(b"\x01\x00\x02" + struct.pack(">Q", len(body)) + body)
 
 
@@ -106,6 +111,12 @@ def main():
             events = [{"timestamp": now, "type": "KILL_JOB", "data": {"job_ids": ["w0!0"]}}]
         if kind == "silent":
             sys.exit()
+        if kind == "hang":
+            print("received", [event["type"] for event in message["events"]], flush=True)
+            continue
+        if kind == "truncated":
+            server.send(json.dumps({"now": now, "events": events}).encode()[:-3])
+            continue
         server.answer({"now": now, "events": events})
         if message["events"][-1]["type"] == "SIMULATION_ENDS":
             return

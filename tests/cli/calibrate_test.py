@@ -57,6 +57,17 @@ def test_a_profile_that_cannot_be_written(tmp_path):
     assert "cannot write" in result.stderr and "No such file or directory" in result.stderr
 
 
+def test_a_way_of_sums_needs_a_program_and_a_known_name(tmp_path):
+    out = tmp_path / "train.yaml"
+    result = orrery("calibrate", "-o", out, "--sums", "sockets")
+    assert result.returncode == 2
+    assert "--sums requires PROGRAM" in result.stderr
+    result = orrery("calibrate", "-o", out, "--sums", "socket", "--", "python", "train.py")
+    assert result.returncode == 2
+    assert "--sums" in result.stderr and "did you mean 'sockets'?" in result.stderr
+    assert not out.exists()
+
+
 def test_a_machine_too_busy_to_be_measured_gets_no_profile(tmp_path):
     # No fit is exact: a demand for too much precision imitates a busy machine.
     profile = tmp_path / "p.yaml"

@@ -150,6 +150,34 @@ def test_a_recording_is_part_of_the_scenario(tmp_path):
     assert orrery("replay", tmp_path / "run.log").returncode == 0
 
 
+def with_keys(folder, keys):
+    """A scenario with keys behind the trace of its program, and the column of the last value."""
+    path = scenario(folder, "decoder-ddp")
+    lines = path.read_text().splitlines()
+    lines[3] = lines[3].replace("}", f", {keys}}}")
+    path.write_text("\n".join([*lines, ""]))
+    return path, lines[3].rindex(": ") + 3
+
+
+def test_the_way_of_sums_belongs_to_the_command_and_has_no_effect_in_a_simulation(tmp_path):
+    command = "command: [python, train.py]"
+    reports = [report_of(with_keys(tmp_path, keys)[0])
+               for keys in (command, command + ", sums: sockets")]  # fmt: skip
+    for report in reports:
+        del report["host"], report["decision_log_sha256"]  # the log has the scenario
+    assert "scenario_hash" in reports[0]
+    assert reports[0] == reports[1]
+    path, column = with_keys(tmp_path, "sums: sockets")
+    result = orrery("check", path)
+    assert result.returncode == 3
+    assert f"{path}:4:{column}: error: expected no 'sums' without 'command'" in result.stderr
+    path, column = with_keys(tmp_path, command + ", sums: socket")
+    result = orrery("check", path)
+    assert result.returncode == 3
+    assert f"{path}:4:{column}: error: " in result.stderr
+    assert "did you mean 'sockets'?" in result.stderr
+
+
 def test_mistakes_are_named_with_their_place(tmp_path):
     path = scenario(tmp_path, "decoder-ddp", "  recompute: full")
     result = orrery("check", path)

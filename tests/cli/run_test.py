@@ -84,6 +84,19 @@ def test_options_about_decisions_need_a_policy(tmp_path):
     assert python("print('trained')", ranks=1, options=options).stdout == "trained\n"
 
 
+def test_policies_of_job_queues_are_refused_by_name(tmp_path):
+    words = ["--policy", "recover", "--policy", "easy"]
+    result = python("print('trained')", ranks=1, options=words)
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    expected = "expected a policy of trainings, found 'easy', which orders a queue of jobs"
+    assert expected in result.stderr
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text("policies:\n  - name: recover\n  - name: easy\n")
+    result = python("print('trained')", ranks=1, options=["--scenario", str(scenario)])
+    assert (result.returncode, result.stdout) == (3, ""), result.stderr
+    assert f"{scenario}:3:11: error: {expected}" in result.stderr
+
+
 def test_all_ranks_start_again_if_none_can_go_on():
     code = "\n".join(
         [

@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -72,6 +73,29 @@ def test_wrong_answers_are_errors_of_the_scheduler(tmp_path):
     result = orrery("jobs", log, "--nodes", 4, "--gpus-per-node", 8, "--policy", "fifo",
                     "--scheduler", "true")  # fmt: skip
     assert result.returncode == 2
+
+
+def test_an_answer_that_is_cut_off_is_bad_input(tmp_path):
+    log = log_of(tmp_path, jobs=3)
+    result = orrery("jobs", log, "--nodes", 4, "--gpus-per-node", 8, *scheduler("truncated"))
+    assert result.returncode == 3
+    assert """with 'now' and 'events', found '{"now": 1.0, "events": '""" in result.stderr
+
+
+def test_a_scheduler_that_hangs_is_ended_after_its_patience(tmp_path):
+    log, words = log_of(tmp_path, jobs=3), scheduler("hang")
+    result = orrery("jobs", log, "--nodes", 4, "--gpus-per-node", 8, *words,
+                    "--scheduler-patience", 2)  # fmt: skip
+    assert result.returncode == 4
+    assert f"scheduler at 127.0.0.1:{words[-1]} within 2 s, got none" in result.stderr
+    assert "received ['SIMULATION_BEGINS']" in result.stderr
+    assert "SIMULATION_ENDS" not in result.stderr  # its answer would take as long
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert f"{SCHEDULER} {words[-1]} hang" not in running.stdout
+    for patience in (0, "-1", "nan"):
+        wrong = orrery("jobs", log, "--nodes", 4, "--gpus-per-node", 8, *words,
+                       "--scheduler-patience", patience)  # fmt: skip
+        assert wrong.returncode == 2 and "--scheduler-patience" in wrong.stderr
 
 
 LOGS = {"philly_small": ("philly_small.csv", 3), "philly_mid": ("philly_mid.csv", 20)}

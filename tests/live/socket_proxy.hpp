@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/files/socket_address.hpp"
 #include "live/run/files/run_files.hpp"
 
 namespace orrery::live {
@@ -72,13 +72,6 @@ class SocketProxy {
     close(each.client);
     close(each.server);
   }
-  static sockaddr_un address(const std::string& path) {
-    sockaddr_un out{};
-    out.sun_family = AF_UNIX;
-    path.copy(out.sun_path, sizeof out.sun_path - 1);
-    return out;
-  }
-
   void forward_bytes(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::vector<pollfd> ends{{watch_, POLLIN, 0}, {listener_, POLLIN, 0}};
@@ -140,7 +133,7 @@ class SocketProxy {
     const std::string path = folder_ + "/" + name_;
     std::filesystem::rename(path, path + ".real");
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_un here = address(path);
+    const sockaddr_un here = socket_address(path);
     bind(listener_, reinterpret_cast<const sockaddr*>(&here), sizeof here);
     listen(listener_, 64);
   }
@@ -149,7 +142,7 @@ class SocketProxy {
     Connection made;
     made.client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     made.server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_un real = address(folder_ + "/" + name_ + ".real");
+    const sockaddr_un real = socket_address(folder_ + "/" + name_ + ".real");
     // It is bound when its name appears, but listens only a moment later.
     while (connect(made.server, reinterpret_cast<const sockaddr*>(&real), sizeof real) != 0 &&
            errno == ECONNREFUSED) {

@@ -147,6 +147,28 @@ def test_a_calibrated_scenario_runs_in_both_worlds(calibrated, ranks):
     assert seen["measured"]["step_time_s"] >= SLEEP_S
 
 
+@pytest.mark.parametrize("sums", ["memory", "sockets"])
+def test_a_comparison_adds_tensors_as_the_calibration_did(tmp_path, sums):
+    def paths(text):
+        return re.findall(r"shared memory (\w+)", text)
+
+    is_shared, scenario = [str(sums == "memory")] * 2, tmp_path / "sums.yaml"
+    option = [] if sums == "memory" else ["--sums", sums]
+    result = orrery("calibrate", "-o", scenario, "-n", 2, "--steps", 12, *option, "--", "python",
+                    PROGRAMS / "sum_path.py")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert paths(result.stderr) == is_shared
+    assert f"\nsums         {sums}, on the CPU\n" in result.stdout
+    assert f"], sums: {sums}}}\n" in scenario.read_text()
+    options = ["--set", "run.steps=12", "--tolerance", 9]
+    result = orrery("compare", scenario, *options)
+    assert result.returncode == 0, result.stderr
+    assert paths(result.stderr) == is_shared
+    if sums == "sockets":
+        other = orrery("compare", scenario, *options, "--set", "job.program.sums=memory")
+        assert paths(other.stderr) == ["True", "True"]
+
+
 def test_shares_of_a_calibrated_program_are_forecast_by_examples(tmp_path):
     scenario = tmp_path / "shares.yaml"
     result = subprocess.run(

@@ -2,6 +2,7 @@
 its own, outside the repository. By default the wheel packages the programs of this build folder,
 which have the same sources; ORRERY_WHEEL=compile compiles everything as pip does (./dev fresh)."""
 
+import importlib.util
 import json
 import os
 import re
@@ -63,6 +64,19 @@ def python(wheel, tmp_path_factory):
     return interpreter
 
 
+def native_files():
+    """The files that the user's compiler gets, as programs/process_group.py names them."""
+    path = ROOT / "python" / "orrery" / "programs" / "process_group.py"
+    spec = importlib.util.spec_from_file_location("process_group", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    named = {*module.SOURCES, *module.HEADERS}
+    texts = [(ROOT / path).read_text() for path in named]
+    included = {name for text in texts for name in re.findall(r'^#include "(.*)"', text, re.M)}
+    assert included <= named, "the group is compiled again after a change of a named file only"
+    return named
+
+
 def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     expected = {f"orrery/bin/{program}" for program in PROGRAMS}
@@ -71,11 +85,7 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
         f"orrery/programs/{name}"
         for name in ("attach/sitecustomize.py", "guard.cpp", "conversions.cpp")
     }
-    expected |= {
-        f"orrery/native/{path.relative_to(ROOT)}"
-        for room in ("group", "torch")
-        for path in (ROOT / "live" / room).glob("*.?pp")
-    }
+    expected |= {f"orrery/native/{path}" for path in native_files()}
     expected |= {
         f"orrery/examples/{path.relative_to(ROOT / 'examples')}"
         for path in (ROOT / "examples").rglob("*.yaml")

@@ -372,6 +372,11 @@ void complete_recorded(Job& job, const SourceMap& places, const std::string& pat
                                  "leave the key out",
                                  key));
   }
+  if (program.has_sums() && program.command().empty()) {
+    throw problem_at(places, path + ".program.sums",
+                     "expected no 'sums' without 'command': only the start of the command reads "
+                     "the key, leave it out");
+  }
   try {
     program.set_trace(fs::absolute(folder / program.trace()).lexically_normal().string());
     *program.mutable_step() = read_recording(program.trace());
@@ -493,7 +498,10 @@ std::string scenario_hash(const Scenario& scenario) {
   Scenario seedless = scenario;
   seedless.mutable_run()->clear_seed();
   if (seedless.has_live()) seedless.mutable_live()->clear_fabric();
-  if (seedless.job().has_program()) seedless.mutable_job()->mutable_program()->clear_trace();
+  if (seedless.job().has_program()) {
+    seedless.mutable_job()->mutable_program()->clear_trace();
+    seedless.mutable_job()->mutable_program()->clear_sums();
+  }
   return canonical_hash(seedless);
 }
 

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/socket_address.hpp"
 
 namespace orrery::live {
 namespace {
@@ -126,24 +126,20 @@ int patience_ms(const std::vector<Connection>& connections) {
 }  // namespace
 
 MetricsSocket::MetricsSocket(std::string path) : path_(std::move(path)) {
-  sockaddr_un place{};
-  place.sun_family = AF_UNIX;
-  if (path_.empty() || path_.size() >= sizeof place.sun_path) {
-    fail(path_, "expected a path of 1 to 107 bytes");
-  }
-  path_.copy(place.sun_path, path_.size());
+  const auto place = find_socket_address(path_);
+  if (!place) fail(path_, "expected a path of 1 to 107 bytes");
   struct stat status {};
   if (lstat(path_.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode))
       fail(path_, "another file exists there; remove it or choose another path");
-    if (answers(place)) fail(path_, "another process listens there; choose another path");
+    if (answers(*place)) fail(path_, "another process listens there; choose another path");
     unlink(path_.c_str());
   }
   socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   // The socket is closed to other users from the first moment on.
-  const auto* const at = reinterpret_cast<const sockaddr*>(&place);
+  const auto* const at = reinterpret_cast<const sockaddr*>(&*place);
   const bool listens = socket_ >= 0 && fchmod(socket_, 0600) == 0 &&
-                       bind(socket_, at, sizeof place) == 0 && chmod(path_.c_str(), 0600) == 0 &&
+                       bind(socket_, at, sizeof *place) == 0 && chmod(path_.c_str(), 0600) == 0 &&
                        listen(socket_, 8) == 0;
   if (listens) wake_ = eventfd(0, EFD_CLOEXEC);
   if (wake_ < 0) {

@@ -31,13 +31,17 @@ def on_import_of_torch(
         call_or_refuse(lambda: prepare(os.path.dirname(str(torch.__file__))))
         call_or_refuse(install)
         return
-    sys.meta_path.insert(
-        0,
-        _Finder(
-            lambda folder: call_or_refuse(lambda: prepare(folder)),
-            lambda: call_or_refuse(install),
-        ),
-    )
+
+    def prepare_found(spec: "Optional[importlib.machinery.ModuleSpec]") -> None:
+        if spec is None:
+            sys.stderr.write(f"orrery: expected PyTorch in {sys.executable}, found none; "
+                             "install it with pip install 'orrery[torch]'\n")  # fmt: skip
+        elif spec.origin is not None:
+            folder = os.path.dirname(spec.origin)
+            call_or_refuse(lambda: prepare(folder))
+
+    finder = _Finder("torch", lambda: call_or_refuse(install), prepare_found)
+    sys.meta_path.insert(0, finder)
 
 
 def on_import_of(name: str, follow: "Callable[[ModuleType], None]") -> None:
@@ -57,15 +61,21 @@ def on_import_of(name: str, follow: "Callable[[ModuleType], None]") -> None:
     if module is not None:
         follow_quietly(module)
         return
-    sys.meta_path.insert(0, _FollowingFinder(name, follow_quietly))
+    sys.meta_path.insert(0, _Finder(name, lambda: follow_quietly(sys.modules[name])))
 
 
-class _FollowingFinder(importlib.abc.MetaPathFinder):
+class _Finder(importlib.abc.MetaPathFinder):
     """Finder that finds one module, once."""
 
-    def __init__(self, name: str, follow: "Callable[[ModuleType], None]") -> None:
+    def __init__(
+        self,
+        name: str,
+        follow: Callable[[], None],
+        prepare: "Callable[[Optional[importlib.machinery.ModuleSpec]], None]" = lambda spec: None,
+    ) -> None:
         self._name = name
         self._follow = follow
+        self._prepare = prepare
 
     def find_spec(
         self,
@@ -73,46 +83,17 @@ class _FollowingFinder(importlib.abc.MetaPathFinder):
         path: Optional[Sequence[str]] = None,
         target: Optional[ModuleType] = None,
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of the module with a loader that calls the function; None for others."""
+        """Return the spec of the module with a loader that calls `follow`; None for others.
+
+        `prepare` is called with the spec first; with None if there is no such module.
+        """
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        self._prepare(spec)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._call)
-        return spec
-
-    def _call(self) -> None:
-        self._follow(sys.modules[self._name])
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finder that finds torch only, once."""
-
-    def __init__(self, prepare: Callable[[str], None], install: Callable[[], None]) -> None:
-        self._prepare = prepare
-        self._install = install
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Optional[Sequence[str]] = None,
-        target: Optional[ModuleType] = None,
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Prepare, and return the spec of torch with a loader that installs; None for others.
-
-        Writes the remedy to the errors of the program if torch is not installed.
-        """
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None and spec.origin is not None:
-            self._prepare(os.path.dirname(spec.origin))
-            spec.loader = _Loader(spec.loader, self._install)
-        if spec is None:
-            sys.stderr.write(f"orrery: expected PyTorch in {sys.executable}, found none; "
-                             "install it with pip install 'orrery[torch]'\n")  # fmt: skip
+            spec.loader = _Loader(spec.loader, self._follow)
         return spec
 
 

@@ -16,6 +16,7 @@ from typing import Iterator
 #: Sources below the folder of the project's C++ files, in an order without forward references.
 SOURCES = (
     "core/error.cpp",
+    "core/files/socket_address.cpp",
     "traces/workload/gradient_codec.cpp",
     "live/codec/codec.cpp",
     "live/codec/half_codec.cpp",
@@ -47,6 +48,8 @@ SOURCES = (
 )
 HEADERS = (
     "core/error.hpp",
+    "core/files/socket_address.hpp",
+    "core/processor/vector_clones.hpp",
     "core/schema/names.hpp",
     "traces/workload/gradient_codec.hpp",
     "live/codec/arithmetic.hpp",

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "core/error.hpp"
+#include "core/files/socket_address.hpp"
 #include "core/random.hpp"
 #include "live/control.grpc.pb.h"
 #include "live/control/control_client.hpp"
@@ -123,9 +123,8 @@ class Door : public ::testing::TestWithParam<const char*> {
     const int raw = socket(local ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
     int connected = -1;
     if (local) {
-      sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
-      address.substr(5).copy(to.sun_path, sizeof to.sun_path - 1);
-      connected = connect(raw, reinterpret_cast<sockaddr*>(&to), sizeof to);
+      const sockaddr_un to = socket_address(address.substr(5));
+      connected = connect(raw, reinterpret_cast<const sockaddr*>(&to), sizeof to);
     } else {
       sockaddr_in to{};
       to.sin_family = AF_INET;

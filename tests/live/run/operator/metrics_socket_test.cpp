@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "core/files/socket_address.hpp"
 #include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
@@ -23,9 +23,7 @@ namespace {
 
 int connect_to(const std::string& path) {
   const int own = socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un place{};
-  place.sun_family = AF_UNIX;
-  path.copy(place.sun_path, path.size());
+  const sockaddr_un place = socket_address(path);
   EXPECT_EQ(connect(own, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
   return own;
 }
@@ -134,9 +132,7 @@ TEST(MetricsSocket, TakesTheplaceOfADeadOneAndOfNothingElse) {
   const std::string path = folder.path() + "/metrics";
   {
     const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un place{};
-    place.sun_family = AF_UNIX;
-    path.copy(place.sun_path, path.size());
+    const sockaddr_un place = socket_address(path);
     ASSERT_EQ(bind(dead, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
     close(dead);
   }
