@@ -163,10 +163,8 @@ def test_the_twin_of_a_run_is_a_run_beside_it(tmp_path):
         assert re.search(r"kill-one-rank +end +static", orrery("status", name).stdout)
         assert "choice" in orrery("status", name).stdout
         now = pd.read_csv(tmp_path / "out" / "now.csv")
-        assert set(now.kind) == {"step", "end", "node_loss"}
-        assert list(now[now.kind == "node_loss"].policy) == ["recover", "static"]
-        assert [row["cost"] for row in status(name)["node_loss"]] == ["end_s", "end_s"]
-        assert re.search(r"a lost node: static +end_s +[+-]", orrery("status", name).stdout)
+        assert set(now.kind) == {"step", "end"}
+        assert status(name)["node_loss"] == []  # the run does not survive the loss of its node
         assert "next step" in stop(beside, name)
         assert live.poll() is None
     finally:
