@@ -155,6 +155,14 @@ void print_twin_status(const LiveRun& run) {
                now.size() - kShownForecasts + run.number<std::uint64_t>("now_left_out"), run.id);
   }
   if (!run.status.contains("score") || !run.status["score"].is_object()) return;
+  for (const auto& row : run.list("node_loss")) {
+    fmt::print(
+        "  a lost node: {:<10} {:<12} {:+.4g} (80%: {:+.4g} to {:+.4g}; 95%: {:+.4g} to "
+        "{:+.4g})\n",
+        row.value("policy", std::string()), row.value("cost", std::string()),
+        row.value("mean", 0.0), row.value("low80", 0.0), row.value("high80", 0.0),
+        row.value("low95", 0.0), row.value("high95", 0.0));
+  }
   const ordered_json regrets = run.status.value("regret", ordered_json::object());
   for (const auto& [goal, regret] : regrets.items()) {
     fmt::print("  regret of {}: {} {:.4g}\n", run.text("policy"), goal, regret.get<double>());

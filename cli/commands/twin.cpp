@@ -39,7 +39,7 @@ namespace {
 
 /// Options of all forms of a queue.
 struct TwinOptions {
-  double every_s = 0, horizon_s = 24 * 3600;
+  double every_s = 0, horizon_s = 24 * 3600, node_away_s = 3600;
   std::uint32_t samples = 24;
   std::string out, metrics, goal = "wait";
   std::vector<std::string> candidates;
@@ -74,6 +74,7 @@ sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& repla
   out.futures.samples = given.samples;
   out.goal = sim::queue_goal(given.goal);
   out.futures.horizon = to_nanos(given.horizon_s);
+  out.node_away = to_nanos(given.node_away_s);
   for (const std::string& policy : policies) {
     if (!is_policy(policy)) {
       throw Error(ErrorKind::usage,
@@ -117,7 +118,7 @@ class QueueTwin {
     if (!std::exchange(has_news_, false)) return;
     const sim::TwinReport report = twin_.report();
     TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), newest_);
-    record_.write_now(figures.now);
+    record_.write_now(figures);
     record_.write_score(score_csv(report));
     status_.show_figures(std::move(figures));
   }
@@ -151,6 +152,7 @@ class QueueTwin {
     out.at_empty = [this] {
       has_news_ = has_news_ || !newest_.jobs.empty();
       newest_.jobs.clear();
+      newest_.node_loss = {};
       if (is_live_) show_figures();
     };
     record_.connect_twin(out);
@@ -341,6 +343,11 @@ void declare_twin(CLI::App& command, TwinOptions& options) {
   whole_number(*command.add_option("--samples", options.samples, "futures of each forecast"), 2,
                1000)
       .type_name("N")
+      ->capture_default_str();
+  number(*command.add_option("--node-away", options.node_away_s,
+                             "seconds after which a node is back, in the cost of losing one"),
+         1, 1e9)
+      .type_name("S")
       ->capture_default_str();
   command
       .add_option("--choose", options.candidates,

@@ -247,7 +247,7 @@ class ShownRunTwin {
   void show_figures() {
     const sim::RunTwinReport report = twin_.report();
     TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), name_);
-    record_.write_now(figures.now);
+    record_.write_now(figures);
     record_.write_score(score_csv(report));
     status_.show_figures(std::move(figures));
   }

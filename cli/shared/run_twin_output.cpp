@@ -23,6 +23,7 @@ ordered_json outlook_json(const sim::RunOutlook& of) {
   return {{"policy", of.policy},
           {"end", instant_json(of.end)},
           {"node_loss_s", of.survived > 0 ? ordered_json(of.node_cost_s) : ordered_json()},
+          {"node_loss", of.survived > 0 ? cost_json(of.node_loss_s) : ordered_json()},
           {"node_losses_survived", of.survived}};
 }
 
@@ -48,9 +49,10 @@ std::string commit_text(const sim::RunForecast& of) {
 
 std::string node_text(const sim::RunOutlook& of) {
   if (of.survived == 0) return "not survived";
-  const std::string cost = fmt::format("{:+.1f} s", of.node_cost_s);
+  const std::string cost = fmt::format("{:+.1f} s (80%: {:+.1f} to {:+.1f})", of.node_cost_s,
+                                       of.node_loss_s.low80, of.node_loss_s.high80);
   if (of.survived == 1) return cost;
-  return fmt::format("{} ({:.0f}% survived)", cost, 100 * of.survived);
+  return fmt::format("{}, {:.0f}% survived", cost, 100 * of.survived);
 }
 
 }  // namespace
@@ -71,11 +73,11 @@ void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times
   print_field("losses", grouped(report.losses));
   print_scores("steps", report.steps, 0);
   print_scores("ends", report.ends, report.ends_beyond);
-  fmt::print("\n{:<28}{:>12}{:>24}{:>24}\n",
+  fmt::print("\n{:<28}{:>12}{:>24}{:>36}\n",
              fmt::format("newest, made at {:.1f} s", to_seconds(report.newest.made)), "end",
              "80%", "a node is lost");
   for (const sim::RunOutlook& each : report.newest.policies) {
-    fmt::print("{:<28}{:>12}{:>24}{:>24}\n", each.policy, seconds_text(each.end.median),
+    fmt::print("{:<28}{:>12}{:>24}{:>36}\n", each.policy, seconds_text(each.end.median),
                fmt::format("{} to {}", seconds_text(each.end.low80), seconds_text(each.end.high80)),
                node_text(each));
   }
@@ -113,6 +115,7 @@ TwinFigures figures_of(const sim::RunTwinReport& report, const DecisionTimes& ti
                   .times = times,
                   .counts = {{"next_step", newest.next}, {"losses", report.losses}},
                   .now = {},
+                  .costs = {},
                   .scores = {{"step", report.steps}, {"end", report.ends}},
                   .regret = {{"end_s", report.regret_s}},
                   .choice = newest.policies.front().policy,
@@ -128,6 +131,8 @@ TwinFigures figures_of(const sim::RunTwinReport& report, const DecisionTimes& ti
                          .of = i == 0 ? newest.commit : newest.other_commits[i - 1]});
     }
     out.now.push_back({.job = run, .kind = "end", .policy = each.policy, .of = each.end});
+    if (each.survived == 0) continue;
+    out.costs.push_back({CostRow::Kind::end, each.policy, newest.made, each.node_loss_s});
   }
   return out;
 }

@@ -67,7 +67,42 @@ std::vector<ForecastRow> rows_of(const sim::QueueForecast& newest) {
   return rows;
 }
 
+/// Returns the costs of losing a node, or nothing without a forecast.
+std::vector<CostRow> costs_of(const sim::QueueForecast& newest) {
+  if (newest.node_loss.samples == 0) return {};
+  const std::string& policy = newest.policies.front().policy;
+  const sim::NodeLoss& loss = newest.node_loss;
+  return {{CostRow::Kind::wait, policy, newest.made, loss.wait_s},
+          {CostRow::Kind::jct, policy, newest.made, loss.jct_s},
+          {CostRow::Kind::gpu_time, policy, newest.made, loss.lost_gpu_s}};
+}
+
+ordered_json node_loss_json(const sim::TwinReport& report) {
+  const sim::NodeLoss& loss = report.node_loss;
+  if (loss.samples == 0) return {};
+  return {{"made_s", to_seconds(report.node_loss_made)},
+          {"samples", loss.samples},
+          {cost_name(CostRow::Kind::wait), cost_json(loss.wait_s)},
+          {cost_name(CostRow::Kind::jct), cost_json(loss.jct_s)},
+          {cost_name(CostRow::Kind::gpu_time), cost_json(loss.lost_gpu_s)}};
+}
+
 }  // namespace
+
+std::string_view cost_name(CostRow::Kind kind) {
+  constexpr std::array<std::string_view, 4> kNames{"end_s", "wait_mean_s", "jct_mean_s",
+                                                   "lost_gpu_s"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+ordered_json cost_json(const sim::CostForecast& of) {
+  return {{"mean", of.mean},     {"median", of.median}, {"low80", of.low80},
+          {"high80", of.high80}, {"low95", of.low95},   {"high95", of.high95}};
+}
+
+std::string cost_text(const sim::CostForecast& of, std::string_view unit) {
+  return fmt::format("{:+.1f} {} (80%: {:+.1f} to {:+.1f})", of.mean, unit, of.low80, of.high80);
+}
 
 ordered_json instant_json(const sim::InstantForecast& of) {
   return {{"median_s", seconds_json(of.median)},
@@ -77,10 +112,17 @@ ordered_json instant_json(const sim::InstantForecast& of) {
           {"high95_s", seconds_json(of.high95)}};
 }
 
-std::string now_table(const std::vector<ForecastRow>& rows, int decimals) {
+std::string now_table(const std::vector<ForecastRow>& rows, const std::vector<CostRow>& costs,
+                      int decimals) {
   std::string text = "job_id,kind,made_s,median_s,low80_s,high80_s,low95_s,high95_s,policy\n";
   for (const ForecastRow& row : rows) {
     sim::write_forecast(row.job, row.kind, row.of, row.policy, decimals, text);
+  }
+  for (const CostRow& row : costs) {
+    fmt::format_to(std::back_inserter(text),
+                   "{},node_loss,{:.{}f},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
+                   cost_name(row.kind), to_seconds(row.made), decimals, row.of.median, row.of.low80,
+                   row.of.high80, row.of.low95, row.of.high95, row.policy);
   }
   return text;
 }
@@ -161,6 +203,13 @@ void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
     fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", each.policy, each.goals[0], each.goals[1],
                each.goals[2]);
   }
+  if (report.node_loss.samples > 0) {
+    fmt::print("\n");
+    print_field("lost node", fmt::format("mean wait {}, JCT {}, work {}",
+                                         cost_text(report.node_loss.wait_s, "s"),
+                                         cost_text(report.node_loss.jct_s, "s"),
+                                         cost_text(report.node_loss.lost_gpu_s, "GPU-s")));
+  }
   if (report.policies.size() < 2) return;
   fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", "regret of the active policy", report.regret[0],
              report.regret[1], report.regret[2]);
@@ -193,6 +242,7 @@ ordered_json twin_json(const sim::TwinReport& report, const DecisionTimes& times
             {"all", accuracy_json(report.all)}}},
           {"policies", policies},
           {"regret", goals_json(report.regret)},
+          {"node_loss", node_loss_json(report)},
           {"choices", choices_json(report.choices)}};
 }
 
@@ -212,6 +262,7 @@ TwinFigures figures_of(const sim::TwinReport& report, const DecisionTimes& times
                   .times = times,
                   .counts = {{"waiting", newest.jobs.size()}, {"running", newest.running}},
                   .now = rows_of(newest),
+                  .costs = costs_of(newest),
                   .scores = {{"start", report.starts}, {"end", report.ends}},
                   .regret = {},
                   .choice = report.policies.front().policy,
@@ -257,9 +308,9 @@ std::string forecast_line(const sim::QueueForecast& forecast, const std::string&
   for (const sim::PolicyOutlook& each : forecast.policies) {
     waits.push_back(fmt::format("{} {:.0f} s", each.policy, each.goals[0]));
   }
-  return fmt::format("{} {} waiting, {} running; next: {}; mean wait: {}", clock,
+  return fmt::format("{} {} waiting, {} running; next: {}; mean wait: {}; a lost node: {}", clock,
                      forecast.jobs.size(), forecast.running, fmt::join(next, ", "),
-                     fmt::join(waits, ", "));
+                     fmt::join(waits, ", "), cost_text(forecast.node_loss.wait_s, "s"));
 }
 
 }  // namespace orrery::cli

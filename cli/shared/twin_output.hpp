@@ -27,6 +27,21 @@ struct ForecastRow {
   sim::InstantForecast of;
 };
 
+/// Newest forecast of the cost of losing a node under one policy.
+struct CostRow {
+  /// Quantity that a loss costs: delay of the end of a run, mean wait and completion time of jobs,
+  /// all in seconds; work that begins anew, in GPU-seconds.
+  enum class Kind : std::uint8_t { end, wait, jct, gpu_time };
+  Kind kind = Kind::end;
+  std::string policy;
+  Nanos made = 0;
+  sim::CostForecast of;
+};
+
+/// Returns the name of a cost in tables and in the status: "end_s", "wait_mean_s", "jct_mean_s" or
+/// "lost_gpu_s".
+std::string_view cost_name(CostRow::Kind kind);
+
 /// Goal of a policy at one forecast; NaN: not known.
 struct PolicyGoal {
   std::string policy, goal;
@@ -40,6 +55,7 @@ struct TwinFigures {
   std::vector<std::pair<std::string, std::uint64_t>> counts;  ///< named counts at this forecast
   /// all instants of the newest forecast, the next first, each under each policy
   std::vector<ForecastRow> now;
+  std::vector<CostRow> costs;  ///< costs of losing a node
   std::vector<std::pair<std::string, std::vector<sim::ScoreRow>>> scores;  ///< score by kind
   std::vector<std::pair<std::string, double>> regret;                      ///< regret by goal
   std::string choice;            ///< policy of the newest choice
@@ -49,8 +65,13 @@ struct TwinFigures {
 // ---- parts of the results of all twins ----
 /// Returns the median and the limits of the intervals in seconds; null: beyond the horizon.
 nlohmann::ordered_json instant_json(const sim::InstantForecast& of);
-/// Returns the newest forecasts as CSV, with a header line.
-std::string now_table(const std::vector<ForecastRow>& rows, int decimals);
+/// Returns mean, median and limits of the intervals of a cost.
+nlohmann::ordered_json cost_json(const sim::CostForecast& of);
+/// Returns a cost as text: "+12.0 s (80%: +4.0 to +31.5)".
+std::string cost_text(const sim::CostForecast& of, std::string_view unit);
+/// Returns the newest forecasts as CSV, with a header line, and then the costs of losing a node.
+std::string now_table(const std::vector<ForecastRow>& rows, const std::vector<CostRow>& costs,
+                      int decimals);
 /// Prints the line of one key.
 void print_field(std::string_view key, const std::string& text);
 /// Prints the score of one kind of instant; `beyond`: forecasts beyond the horizon.

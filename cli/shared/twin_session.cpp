@@ -81,8 +81,9 @@ void TwinRecord::add_goals(Nanos made, const std::vector<PolicyGoal>& goals) {
   append_text(policies_, "policies.csv", text);
 }
 
-void TwinRecord::write_now(const std::vector<ForecastRow>& rows) const {
-  if (!out_.empty()) write_file(path_of("now.csv"), now_table(rows, decimals_));
+void TwinRecord::write_now(const TwinFigures& figures) const {
+  if (out_.empty()) return;
+  write_file(path_of("now.csv"), now_table(figures.now, figures.costs, decimals_));
 }
 
 void TwinRecord::write_score(const std::string& score) {

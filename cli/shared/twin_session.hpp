@@ -40,7 +40,7 @@ class TwinRecord {
   /// Appends the goals of a forecast to policies.csv, and the known forecasts to forecasts.csv.
   void add_goals(Nanos made, const std::vector<PolicyGoal>& goals);
   /// Replaces now.csv.
-  void write_now(const std::vector<ForecastRow>& rows) const;
+  void write_now(const TwinFigures& figures) const;
   /// Replaces score.csv by `score`, and appends the known forecasts to forecasts.csv.
   void write_score(const std::string& score);
 

@@ -74,6 +74,18 @@ void add_next_instants(const std::vector<ForecastRow>& rows, MetricsText& out) {
   }
 }
 
+/// Adds the costs of losing a node; `in_gpu_time`: those in GPU-seconds, or all others.
+void add_costs(const std::vector<CostRow>& costs, bool in_gpu_time, MetricsText& out) {
+  for (const CostRow& row : costs) {
+    if ((row.kind == CostRow::Kind::gpu_time) != in_gpu_time) continue;
+    const std::string labels = label("cost", cost_name(row.kind)) + label("policy", row.policy);
+    const std::pair<const char*, double> bounds[] = {
+        {"mean", row.of.mean},     {"median", row.of.median}, {"low80", row.of.low80},
+        {"high80", row.of.high80}, {"low95", row.of.low95},   {"high95", row.of.high95}};
+    for (const auto& [bound, value] : bounds) out.add(value, labels + label("bound", bound));
+  }
+}
+
 /// Adds the score of each kind and horizon.
 void add_scores(const TwinFigures& figures, MetricsText& out) {
   const auto add_each = [&](const char* name, const char* help, auto add_row) {
@@ -163,6 +175,13 @@ ordered_json TwinStatus::fields() const {
   for (const auto& [name, count] : figures_.counts) out[name] = count;
   out["now"] = now_;
   out["now_left_out"] = figures_.now.size() - now_.size();
+  out["node_loss"] = ordered_json::array();
+  for (const CostRow& row : figures_.costs) {
+    ordered_json shown{
+        {"cost", cost_name(row.kind)}, {"policy", row.policy}, {"made_s", to_seconds(row.made)}};
+    shown.update(cost_json(row.of));
+    out["node_loss"].push_back(std::move(shown));
+  }
   out["regret"] = ordered_json::object();
   for (const auto& [goal, value] : figures_.regret) out["regret"][goal] = value;
   out["score"] = figures_.score;
@@ -180,6 +199,10 @@ std::string TwinStatus::metrics() const {
     out.add(static_cast<double>(count));
   }
   add_next_instants(figures_.now, out);
+  out.begin_family("node_loss_seconds", "Cost of losing a node at the newest forecast.");
+  add_costs(figures_.costs, false, out);
+  out.begin_family("node_loss_gpu_seconds", "Work that begins anew after the loss of a node.");
+  add_costs(figures_.costs, true, out);
   add_scores(figures_, out);
   out.begin_family("regret", "Mean of the active policy's goal less that of the best policy.");
   for (const auto& [goal, value] : figures_.regret) out.add(value, label("goal", goal));

@@ -48,8 +48,8 @@ void PreemptivePolicy::stop(Track& job, Nanos now) {
 }
 
 void PreemptivePolicy::enter_queue(const JobInfo& info, Nanos now) {
-  const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
-  Track& job = known->second;
+  const auto [known, fresh] = jobs_.find_or_add(info.spec.id);
+  Track& job = *known;
   if (!fresh) {
     if (job.running) stop(job, now);
     return;
@@ -70,16 +70,16 @@ void PreemptivePolicy::run(const JobInfo& info, Nanos since) {
 }
 
 void PreemptivePolicy::remove_job(const JobInfo& info) {
-  const auto known = jobs_.find(info.spec.id);
-  if (known == jobs_.end()) return;
-  take_out(known->second);
-  jobs_.erase(known);
+  Track* const known = jobs_.find(info.spec.id);
+  if (known == nullptr) return;
+  take_out(*known);
+  jobs_.remove_job(info.spec.id);
 }
 
 void PreemptivePolicy::clear() {
-  for (auto& [id, job] : jobs_) {
+  jobs_.for_each([this](JobId, const Track& job) {
     if (job.running) on_idle(job);
-  }
+  });
   jobs_.clear();
   waiting_.clear();
   running_.clear();
@@ -205,10 +205,10 @@ PreemptivePolicy::Selection PreemptivePolicy::select_by_kind(const Observation& 
   std::vector<std::uint64_t> left;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) left.push_back(kinds.total(kind));
   std::vector<Turn> turns;
-  for (const auto& [id, job] : jobs_) {
+  jobs_.for_each([&](JobId id, const Track& job) {
     if (job.running) left[kinds.kind_of(granted_gpus(seen.jobs[id]))] += job.gpus;
     turns.push_back({order_of(job.place, job.gpus, job.running, seen.now), id, &job});
-  }
+  });
   std::sort(turns.begin(), turns.end(),
             [](const Turn& a, const Turn& b) { return a.order < b.order; });
   Selection selection;

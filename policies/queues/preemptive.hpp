@@ -9,10 +9,10 @@
 // the job with the lower id.
 #pragma once
 
-#include <map>
 #include <tuple>
 #include <vector>
 
+#include "policies/queues/id_table.hpp"
 #include "policies/queues/job_line.hpp"
 #include "policies/queues/queue_policy.hpp"
 
@@ -84,7 +84,7 @@ class PreemptivePolicy : public QueuePolicy {
                     DecisionList& decisions);
   void start_jobs(const Observation& seen, const std::vector<JobId>& jobs, DecisionList& decisions);
 
-  std::map<JobId, Track> jobs_;
+  IdTable<Track> jobs_;
   JobLines waiting_, running_;
   std::uint64_t running_gpus_ = 0, turns_ = 0;
   Nanos taken_off_at_ = -1;

@@ -27,6 +27,11 @@ bool assigns(const std::vector<Decision>& decisions, const Decision& setting) {
   });
 }
 
+/// Returns true for an assignment outside of groups, which is a unit of its own.
+bool is_lone_assignment(const Decision& decision) {
+  return decision.group == 0 && std::holds_alternative<Assign>(decision.what);
+}
+
 }  // namespace
 
 // ---- judging ------------------------------------------------------------------------------
@@ -133,7 +138,18 @@ std::list<DecisionGate::Unit> DecisionGate::divide_into_units(
   return units;
 }
 
+/// Assignments alone, as those of queue policies, need no units: nothing is copied.
 void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
+  if (std::all_of(items.begin(), items.end(), is_lone_assignment)) {
+    for (const Decision& decision : items) {
+      if (is_deferred(decision)) {
+        admit_decision({{decision}, {}}, now);
+      } else {
+        settle_decision(decision, {}, now);
+      }
+    }
+    return;
+  }
   std::list<Unit> units = divide_into_units(items);
   for (; !units.empty(); units.pop_front()) {
     Unit& unit = units.front();
@@ -206,7 +222,7 @@ std::vector<Decision> DecisionGate::admit_decision(Unit unit, Nanos now) {
     return {};
   }
   if (!is_deferred(decision)) {
-    hold_from_now(unit, now);
+    hold_from_now(decision, unit.settings, now);
     return {};
   }
   std::erase_if(unit.settings, [&](const Decision& setting) {
@@ -221,7 +237,7 @@ std::vector<Decision> DecisionGate::admit_decision(Unit unit, Nanos now) {
 
 void DecisionGate::apply_agreed(const Decision& decision, Nanos now) {
   if (is_deferred(decision)) return held_.push_back({{decision}, {}});
-  settle_decision({{decision}, {}}, now);
+  settle_decision(decision, {}, now);
 }
 
 /// A setting that changes steps and applies at once is deferred while a step is in progress. An
@@ -244,18 +260,18 @@ void DecisionGate::expire_decision(const Decision& decision) {
 
 /// The checks are repeated because the state of the job may have changed since the first check.
 /// Settings that were to start with an assignment fail with it.
-void DecisionGate::settle_decision(const Unit& unit, Nanos now) {
-  const Decision& decision = unit.core.front();
+void DecisionGate::settle_decision(const Decision& decision, const std::vector<Decision>& settings,
+                                   Nanos now) {
   const Verdict verdict = judge_single(decision, now);
-  if (verdict.good()) return hold_from_now(unit, now);
+  if (verdict.good()) return hold_from_now(decision, settings, now);
   emit_outcome(decision, verdict);
-  for (const Decision& setting : unit.settings) emit_outcome(setting, verdict);
+  for (const Decision& setting : settings) emit_outcome(setting, verdict);
 }
 
-void DecisionGate::hold_from_now(const Unit& unit, Nanos now) {
-  const Decision& decision = unit.core.front();
+void DecisionGate::hold_from_now(const Decision& decision, const std::vector<Decision>& settings,
+                                 Nanos now) {
   apply_decision(decision);
-  const std::vector<Decision> started = apply_settings(unit.settings, now);
+  const std::vector<Decision> started = apply_settings(settings, now);
   carrier_.carry_out(decision);
   for (const Decision& setting : started) carrier_.carry_out(setting);
 }
@@ -303,7 +319,7 @@ void DecisionGate::settle_deferred(JobId job, Nanos now) {
     for (Decision& setting : unit.settings) {
       if (setting.at_step <= step) setting.at_step = 0;
     }
-    settle_decision(unit, now);
+    settle_decision(unit.core.front(), unit.settings, now);
   }
 }
 

@@ -137,9 +137,9 @@ class DecisionGate {
   /// Both return the settings of the unit if its assignment is refused.
   std::vector<Decision> accept_group(const Unit& unit, Nanos now);
   std::vector<Decision> admit_decision(Unit unit, Nanos now);
-  void settle_decision(const Unit& unit, Nanos now);
+  void settle_decision(const Decision& decision, const std::vector<Decision>& settings, Nanos now);
   bool is_deferred(const Decision& decision) const;
-  void hold_from_now(const Unit& unit, Nanos now);
+  void hold_from_now(const Decision& decision, const std::vector<Decision>& settings, Nanos now);
   std::vector<Decision> apply_settings(const std::vector<Decision>& settings, Nanos now);
   void apply_decision(const Decision& decision);
   std::vector<Decision> drain_pending(const std::function<bool(const Decision&)>& chosen);

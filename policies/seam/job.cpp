@@ -73,6 +73,7 @@ JobInfo& JobTable::add(JobSpec spec) {
   } else {
     slot = unused_.back();
     unused_.pop_back();
+    entries_[slot] = {};
   }
   slots_.push_back(slot);
   Entry& entry = entries_[slot];
@@ -89,7 +90,6 @@ void JobTable::remove_job(JobId id) {
   Entry& entry = entries_[slot];
   (entry.before == kNone ? first_ : entries_[entry.before].next) = entry.next;
   (entry.next == kNone ? last_ : entries_[entry.next].before) = entry.before;
-  entry = {};
   unused_.push_back(slot);
   --size_;
   for (; !slots_.empty() && slots_.front() == kNone; slots_.pop_front()) ++base_;

@@ -354,7 +354,7 @@ class JobTable {
   void remove_job(JobId id);
 
   std::deque<Entry> entries_;         ///< a deque: growth never moves a job
-  std::vector<std::uint32_t> unused_;  ///< entries of jobs that are over
+  std::vector<std::uint32_t> unused_;  ///< entries of jobs that are over, with their old values
   std::deque<std::uint32_t> slots_;    ///< entry by id - base_
   std::uint32_t base_ = 0, first_ = kNone, last_ = kNone;
   std::size_t size_ = 0;

@@ -35,14 +35,15 @@ struct World::Check {
     }
     if (event.status != Outcome::applied) return {};
     // A backend may report the outcome after the step, so the step is not checked.
-    Decision decision = found->second.decision;
+    const Decision& decision = found->second.decision;
     const ParallelLayout* const next = world.coming_layout(decision);
     std::string why = world.against(decision, 0, {}, next);
     if (why.empty() || !std::holds_alternative<Configure>(decision.what)) return why;
     // A Batch of the same group may have been decided since shares were checked: without the
     // announced ones.
-    decision.id = 0;
-    return world.against(decision, 0, {}, next);
+    Decision unannounced = decision;
+    unannounced.id = 0;
+    return world.against(unannounced, 0, {}, next);
   }
   std::string operator()(const JobStarted& event) const {
     const JobInfo* job = world.jobs_.find(event.job);

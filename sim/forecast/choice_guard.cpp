@@ -68,7 +68,7 @@ double ChoiceGuard::realised_sum(const QueueSnapshot& now, const std::vector<Nan
     const Nanos waited = job.end - job.begin - (job.whole - job.before);
     sum += cost_of(job, whole[i], job.end, std::max<Nanos>(waited, 0));
   }
-  ForkedQueue rest(now, left, {}, until);
+  ForkedQueue rest(now, left, {}, until, {}, FirstEvents::one);
   run_future(rest, *resumed_policy(first_));
   for (std::size_t i = 0; i < now.jobs().size(); ++i) {
     const std::size_t index = open_.at(now.jobs()[i].known_as);
@@ -98,7 +98,7 @@ double ChoiceGuard::first_sum(const std::vector<Nanos>& whole, Nanos until) cons
     arrival.duration = has_run ? whole[i] : kNever;
     if (!has_run) arrival.leaves = job.end;  // cancelled before its start
   }
-  ForkedQueue course(*from_, left, std::move(later), until, changes_);
+  ForkedQueue course(*from_, left, later, until, changes_, FirstEvents::one);
   run_future(course, *resumed_policy(first_));
   double sum = 0;
   for (std::size_t i = 0; i < jobs_.size(); ++i) {

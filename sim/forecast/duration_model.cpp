@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
+#include <utility>
 
 namespace orrery::sim {
 namespace {
@@ -30,6 +32,21 @@ void add_prior(double median_s, double error, WeightedDurations& weighted) {
   }
 }
 
+/// Sorts durations that are sorted up to each of the places `ends`, from the place before on.
+void merge_sorted(std::vector<std::ptrdiff_t> ends, WeightedDurations& weighted) {
+  const auto begin = weighted.begin();
+  while (ends.size() > 1) {
+    std::vector<std::ptrdiff_t> merged;
+    std::ptrdiff_t from = 0;
+    for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
+      std::inplace_merge(begin + from, begin + ends[i], begin + ends[i + 1]);
+      merged.push_back(from = ends[i + 1]);
+    }
+    if (ends.size() % 2 == 1) merged.push_back(ends.back());
+    ends = std::move(merged);
+  }
+}
+
 /// Returns the name without digits: users number the repetitions of a job.
 std::string without_digits(const std::string& name) {
   std::string out;
@@ -48,7 +65,9 @@ DurationDistribution::DurationDistribution(WeightedDurations weighted, double el
       elapsed_s_(elapsed_s),
       limit_s_(std::max(limit_s, limit_s > 0 ? elapsed_s : 0)) {
   std::erase_if(cumulative_, [&](const auto& each) { return each.first <= elapsed_s; });
-  std::sort(cumulative_.begin(), cumulative_.end());
+  if (!std::is_sorted(cumulative_.begin(), cumulative_.end())) {
+    std::sort(cumulative_.begin(), cumulative_.end());
+  }
   double sum = 0;
   for (auto& [duration, weight] : cumulative_) weight = sum += weight;
 }
@@ -152,12 +171,15 @@ DurationModel::JobKinds DurationModel::kinds_for(const JobColumns& job) const {
 
 DurationDistribution DurationModel::mixture(const JobKinds& job, double elapsed_s,
                                             bool sees_running) const {
-  WeightedDurations weighted;
+  WeightedDurations weighted, own;
+  std::vector<std::ptrdiff_t> ends;
   if (job.kinds.empty()) add_prior(job.guess_s, kUnknownError, weighted);
   for (const auto& [kind, error, weight] : job.kinds) {
-    WeightedDurations own;
+    own.clear();
     for (const double duration_s : kind->sorted) own.push_back({duration_s, 1});
+    const auto known = static_cast<std::ptrdiff_t>(own.size());
     add_prior(kind->median(), error, own);
+    std::inplace_merge(own.begin(), own.begin() + known, own.end());
     auto count = static_cast<double>(kind->sorted.size() + 1);
     if (sees_running && !kind->running.empty() && !kind->is_full()) {
       WeightedDurations running;
@@ -168,7 +190,9 @@ DurationDistribution DurationModel::mixture(const JobKinds& job, double elapsed_
     for (const auto& [duration_s, own_weight] : own) {
       if (duration_s > elapsed_s) weighted.push_back({duration_s, weight * own_weight / count});
     }
+    ends.push_back(static_cast<std::ptrdiff_t>(weighted.size()));
   }
+  merge_sorted(std::move(ends), weighted);
   return {std::move(weighted), elapsed_s, job.limit_s};
 }
 

@@ -8,10 +8,11 @@
 namespace orrery::sim {
 
 ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
-                         std::vector<LaterJob> later, Nanos until, LaterChanges changes)
+                         std::span<const LaterJob> later, Nanos until, LaterChanges changes,
+                         FirstEvents first)
     : world_(from.world()),
       gate_(world_, {Kinds<Action>::of<Assign>(), {}}, *this),
-      later_(std::move(later)),
+      later_(later),
       changes_(std::move(changes)),
       until_(until),
       jobs_(from.jobs().size()),
@@ -22,7 +23,7 @@ ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& le
     job.left = left[id];
     job.since = now_;
     job.is_running = from.jobs()[id].is_running;
-    events_.push_back(JobSubmitted{from.spec(id)});
+    if (first == FirstEvents::all || id == 0) events_.push_back(JobSubmitted{from.spec(id)});
     if (!job.is_running) continue;
     job.start = now_;
     expect_end(id);
@@ -155,7 +156,8 @@ std::optional<Observation> ForkedQueue::next() {
     close_waits();
     return {};
   }
-  shown_ = std::exchange(events_, {});
+  shown_.swap(events_);
+  events_.clear();
   return Observation{.now = now_,
                      .sequence = calls_++,
                      .events = shown_,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <queue>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,21 +46,27 @@ struct ForkedJob {
   std::uint32_t moves = 0;  ///< number of starts and stops
 };
 
+/// Events of the first observation of a future. `all`: the submission of each job of the snapshot.
+/// `one`: that of the first job only, which makes a pass due, for a policy that reads the table of
+/// jobs (resumed_policy()): saves a copy of each job.
+enum class FirstEvents : std::uint8_t { all, one };
+
 /// Backend of one future, which ends at `until`, or when all jobs are over. Times of jobs that have
 /// not started or ended by then are kNever.
 class ForkedQueue : public Backend, private Carrier {
  public:
   /// `left`: rest of the duration of each job of the snapshot, > 0; kNever: the job keeps its GPUs.
-  /// `later`: in order of arrival. The snapshot must outlive this object. Throws as
+  /// `later`: in order of arrival. The snapshot and `later` must outlive this object. Throws as
   /// refuse_variable().
   ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
-              std::vector<LaterJob> later, Nanos until, LaterChanges changes = {});
+              std::span<const LaterJob> later, Nanos until, LaterChanges changes = {},
+              FirstEvents first = FirstEvents::all);
 
   Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
   const Cluster& cluster() const override { return world_.cluster(); }
   void begin(const Needs&) override {}
-  /// Returns first the snapshot with the submissions of its jobs as events, then each later instant
-  /// with an end, a change of a part, an arrival or a wake-up.
+  /// Returns first the snapshot with its FirstEvents, then each later instant with an end, a change
+  /// of a part, an arrival or a wake-up.
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
 
@@ -93,7 +100,7 @@ class ForkedQueue : public Backend, private Carrier {
   World world_;
   DecisionGate gate_;
   NoSamples samples_;
-  const std::vector<LaterJob> later_;
+  const std::span<const LaterJob> later_;
   const LaterChanges changes_;
   const Nanos until_;
   std::size_t arrived_ = 0;  ///< number of later jobs that have arrived

@@ -169,14 +169,19 @@ std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearn
 }
 
 PolicyFutures simulate_futures(const QueueSnapshot& from, const std::vector<FutureDraw>& draws,
-                               const JobReplay& replay, const FutureOptions& options) {
+                               const JobReplay& replay, const FutureOptions& options,
+                               const LaterChanges& changes) {
   const std::size_t known = from.jobs().size();
   const Nanos until = from.now() + options.horizon + options.rest;
   PolicyFutures out{.policy = replay.policy(), .starts = {}, .ends = {}, .goals = {}};
   out.starts.resize(known);
   out.ends.resize(known);
+  for (std::size_t job = 0; job < known; ++job) {
+    out.starts[job].reserve(draws.size());
+    out.ends[job].reserve(draws.size());
+  }
   for (const FutureDraw& draw : draws) {
-    ForkedQueue future(from, draw.left, draw.later, until);
+    ForkedQueue future(from, draw.left, draw.later, until, changes, FirstEvents::one);
     run_future(future, *resumed_policy(replay));
     for (std::size_t job = 0; job < known; ++job) {
       out.starts[job].push_back(future.jobs()[job].start);

@@ -76,8 +76,10 @@ struct PolicyFutures {
   double mean(QueueGoal goal) const;
 };
 
-/// Simulates all draws under the policy of `replay` (policy, placement and parameters).
+/// Simulates all draws under the policy of `replay` (policy, placement and parameters), each with
+/// these changes of parts.
 PolicyFutures simulate_futures(const QueueSnapshot& from, const std::vector<FutureDraw>& draws,
-                               const JobReplay& replay, const FutureOptions& options);
+                               const JobReplay& replay, const FutureOptions& options,
+                               const LaterChanges& changes = {});
 
 }  // namespace orrery::sim

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "topologies/part.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -58,6 +59,22 @@ QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(s
   repeat_service(seen);
   for (const auto& [part, state] : seen.state.parts) world_.apply(PartChanged{part, state}, now_);
   start_jobs(seen);
+}
+
+QueueSnapshot QueueSnapshot::without_node(NodeId node) const {
+  QueueSnapshot out = *this;
+  const Part part{PartKind::node, node.value};
+  for (const GpuId gpu : gpus_of(world_.cluster(), part)) {
+    const JobId job = out.world_.state().owner[gpu.value];
+    if (job == ClusterState::kNobody) continue;
+    out.world_.apply(JobStopped{job, 0}, now_);
+    out.jobs_[job.value].is_running = false;
+    out.jobs_[job.value].served = 0;
+  }
+  PartState lost;
+  lost.health = Health::lost;
+  out.world_.apply(PartChanged{part, lost}, now_);
+  return out;
 }
 
 void QueueSnapshot::submit_jobs(const Observation& seen) {

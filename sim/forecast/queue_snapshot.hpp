@@ -34,6 +34,9 @@ class QueueSnapshot {
   /// refuse_variable().
   explicit QueueSnapshot(const Observation& seen);
 
+  /// Returns a copy in which the node is lost: the jobs that run on it wait, without service.
+  QueueSnapshot without_node(NodeId node) const;
+
   /// Returns the instant of the observation.
   Nanos now() const { return now_; }
   /// Returns the world at that instant.

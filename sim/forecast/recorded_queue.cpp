@@ -285,7 +285,7 @@ QueueCourse RecordedQueue::simulate_under(Policy& policy) const {
     later.push_back(later_job(recorded_.jobs[i]));
   }
   const Nanos until = simulated_until();
-  ForkedQueue queue(*begin_, left, std::move(later), until, changes_);
+  ForkedQueue queue(*begin_, left, later, until, changes_);
   CourseReader reader;
   FollowedPolicy followed(policy, reader, *begin_);
   run_future(queue, followed);

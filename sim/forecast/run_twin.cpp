@@ -25,7 +25,7 @@ constexpr std::uint32_t kLostNodes = 4;              // nodes whose loss is simu
 constexpr Nanos kHorizons = 4;     // failures are drawn for so many times the rest of the run
 constexpr std::size_t kMostFaults = 1000;  // drawn for one future
 constexpr std::size_t kAlike = 4;  // independent errors in the sum of many steps
-constexpr std::size_t kRatiosOfFuture = 5;
+constexpr std::size_t kRatiosOfFuture = 5, kRatiosOfLoss = 6;
 constexpr std::size_t kStretch = 15;  // longest stretch of the history in one draw
 constexpr double kSameLevel = 0.1;
 constexpr double kNoEnd_s = 1e12;  // goal of a policy under which the run does not end
@@ -298,9 +298,10 @@ void RunTwin::forecast_ends(const RunCourse& course, const std::vector<Futures>&
 }
 
 void RunTwin::forecast_node_loss(const std::string& log, const RunCourse& course,
-                                 const Futures& calm, RunForecast& made) {
+                                 const Futures& calm, Rng& rng, RunForecast& made) const {
   const std::uint32_t nodes = std::min(cluster_.nodes(), kLostNodes);
   std::vector<std::uint32_t> survived(calm.size(), 0);
+  std::vector<std::vector<double>> costs_s(calm.size());
   for (std::uint32_t i = 0; i < nodes; ++i) {
     Fault fault;
     fault.set_at_time(course.now + 1);
@@ -308,15 +309,22 @@ void RunTwin::forecast_node_loss(const std::string& log, const RunCourse& course
     fault.set_down(true);
     fault.set_for_(scenario_.has_failures() ? scenario_.failures().repair() : kNanosPerSecond);
     const Futures lost = simulate_run(log, course, {fault});
+    std::vector<double> ratios;
+    for (std::size_t draw = 0; draw < kRatiosOfLoss; ++draw) {
+      ratios.push_back(draw_ratio(calm[0].steps_s.size(), rng));
+    }
     for (std::size_t policy = 0; policy < lost.size(); ++policy) {
       if (lost[policy].end == kNever || calm[policy].end == kNever) continue;
       ++survived[policy];
-      made.policies[policy].node_cost_s += to_seconds(lost[policy].end - calm[policy].end);
+      const double cost_s = to_seconds(lost[policy].end - calm[policy].end);
+      made.policies[policy].node_cost_s += cost_s;
+      for (const double ratio : ratios) costs_s[policy].push_back(cost_s * ratio);
     }
   }
   for (std::size_t policy = 0; policy < calm.size(); ++policy) {
     if (survived[policy] > 0) made.policies[policy].node_cost_s /= survived[policy];
     made.policies[policy].survived = static_cast<double>(survived[policy]) / nodes;
+    made.policies[policy].node_loss_s = forecast_cost(costs_s[policy]);
   }
 }
 
@@ -349,7 +357,7 @@ void RunTwin::forecast_run(const std::string& log, const RunCourse& course) {
   const std::vector<Futures> drawn = draw_futures(log, course, calm, rng);
   forecast_steps(course, drawn, rng, made);
   forecast_ends(course, drawn, rng, made);
-  forecast_node_loss(log, course, calm, made);
+  forecast_node_loss(log, course, calm, rng, made);
   compare_policies(made);
   ++forecasts_;
   newest_ = made;

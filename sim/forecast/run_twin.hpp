@@ -35,18 +35,19 @@ struct RunOutlook {
   InstantForecast end;     ///< end of the run
   double node_cost_s = 0;  ///< mean delay of the end if a node is lost now, of surviving runs
   double survived = 0;     ///< share of these losses after which the run still ends
+  CostForecast node_loss_s = {};  ///< the delay with intervals; zeros if no run survives
 };
 
 /// All forecasts of one instant.
 struct RunForecast {
   Nanos made = 0;
-  Step next = 0;                     ///< step that is committed next
-  Nanos begun = 0;                   ///< instant of the newest commit
+  Step next = 0;    ///< step that is committed next
+  Nanos begun = 0;  ///< instant of the newest commit
   /// commit of step `next` under the run's own policies; kNever: no future has the step
-  InstantForecast commit{.median = kNever, .low80 = kNever, .high80 = kNever, .low95 = kNever,
-                         .high95 = kNever};
+  InstantForecast commit{
+      .median = kNever, .low80 = kNever, .high80 = kNever, .low95 = kNever, .high95 = kNever};
   std::vector<InstantForecast> other_commits;  ///< commits under the alternatives; empty: not known
-  std::vector<RunOutlook> policies;  ///< the run's own first
+  std::vector<RunOutlook> policies;            ///< the run's own first
 };
 
 /// Result of a twin so far.
@@ -131,7 +132,7 @@ class RunTwin {
   void forecast_ends(const RunCourse& course, const std::vector<Futures>& drawn, Rng& rng,
                      RunForecast& made);
   void forecast_node_loss(const std::string& log, const RunCourse& course, const Futures& calm,
-                          RunForecast& made);
+                          Rng& rng, RunForecast& made) const;
   void compare_policies(const RunForecast& made);
   void resolve_instant(ForecastScore& score, std::string_view kind, const std::string& name,
                        JobId id, Nanos actual);

@@ -133,7 +133,7 @@ QueueForecast Twin::forecast_queue(const Observation& seen) {
   options.shares_unknowns = true;
   const std::vector<FutureDraw> draws = draw_futures(from, learner_, options);
   const PolicyFutures active = simulate_futures(from, draws, options_.active, options_.futures);
-  QueueForecast made{.made = seen.now, .jobs = {}, .policies = {}};
+  QueueForecast made{.made = seen.now, .jobs = {}, .policies = {}, .node_loss = {}};
   for (std::size_t job = 0; job < from.jobs().size(); ++job) {
     if (from.jobs()[job].is_running) {
       ++made.running;
@@ -142,6 +142,10 @@ QueueForecast Twin::forecast_queue(const Observation& seen) {
     }
   }
   add_outlook(made, active);
+  made.node_loss = forecast_node_loss(from, draws, active, options_.active, options_.futures,
+                                      options_.node_away);
+  node_loss_made_ = made.made;
+  node_loss_ = made.node_loss;
   for (const JobReplay& each : options_.alternatives) {
     const PolicyFutures futures = simulate_futures(from, draws, each, options_.futures);
     add_outlook(made, futures);
@@ -176,6 +180,8 @@ TwinReport Twin::report() const {
                  .policies = sums_,
                  .regret = regret_,
                  .choices = rule_.switches(),
+                 .node_loss_made = node_loss_made_,
+                 .node_loss = node_loss_,
                  .first_week = {},
                  .first_quarter = {},
                  .second_half = {},

@@ -13,6 +13,7 @@
 
 #include "sim/forecast/choice_rule.hpp"
 #include "sim/forecast/forecast_score.hpp"
+#include "sim/forecast/node_loss.hpp"
 #include "sim/forecast/queue_forecast.hpp"
 #include "sim/forecast/queue_learner.hpp"
 
@@ -43,6 +44,7 @@ struct QueueForecast {
   std::size_t running = 0;              ///< number of running jobs
   std::vector<JobForecast> jobs;        ///< waiting jobs, in order of submission
   std::vector<PolicyOutlook> policies;  ///< the active policy first
+  NodeLoss node_loss;                   ///< cost of losing a node now, under the active policy
 };
 
 /// Forecast whose instant is known.
@@ -63,6 +65,8 @@ struct TwinReport {
   /// mean over the forecasts of the active policy's goal less that of the best policy
   std::array<double, kQueueGoals> regret{};
   std::vector<PolicySwitch> choices;  ///< choices of sim/forecast/choice_rule, which nobody follows
+  Nanos node_loss_made = 0;           ///< instant of the newest forecast
+  NodeLoss node_loss;                 ///< its cost of losing a node
   DurationAccuracy first_week, first_quarter, second_half, all;  ///< jobs by submission
 };
 
@@ -76,6 +80,7 @@ class Twin : public Policy {
     std::vector<JobReplay> alternatives;
     Nanos every = 60 * kNanosPerSecond;  ///< interval of the forecasts
     FutureOptions futures;
+    Nanos node_away = 3600 * kNanosPerSecond;  ///< time after which a lost node is back
     ColumnsOf columns = columns_of_spec;
     QueueGoal goal = QueueGoal::wait;  ///< goal of the choice among the policies
     std::function<void(const QueueForecast&)> at_forecast = {};
@@ -122,6 +127,8 @@ class Twin : public Policy {
   Nanos next_ = 0, begin_ = kNever, now_ = 0;
   std::uint64_t forecasts_ = 0, most_waiting_ = 0;
   std::vector<PolicyOutlook> sums_;
+  Nanos node_loss_made_ = 0;
+  NodeLoss node_loss_;  ///< of the newest forecast
   ChoiceRule rule_;
   std::array<double, kQueueGoals> regret_{};
   std::vector<double> times_s_;

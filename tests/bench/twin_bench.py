@@ -1,12 +1,15 @@
 """Forecasts and choices beside job logs: durations against the running median by size, starts by
 horizon, and every choice against its active policy. The logs of the shared data, if they exist, and
-synthetic ones. Run by `./dev bench twin [durations | learning | starts | choice]`; `choice LOG...`
-takes the logs of these names only. Ends with 1 if a choice is more than 2% worse than its active
-policy."""
+synthetic ones. And the CPU time of one forecast of a day for 10,000 waiting jobs on 16,384 GPUs.
+Run by `./dev bench twin [durations | learning | starts | choice | day]`; `choice LOG...` takes the
+logs of these names only. Ends with 1 if a choice is more than 2% worse than its active policy, or
+if a forecast takes more CPU time than its limit."""
 
+import csv
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +20,10 @@ DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data
 POLICIES = ("fifo", "easy", "sjf", "srtf", "las")
 #: Goals, and the key of each in `orrery jobs --json`.
 GOALS = {"wait": "queue_mean_s", "jct": "jct_mean_s", "slowdown": "bounded_slowdown_mean"}
+#: Most CPU time of a forecast of a day, and the policies and the number of jobs of the forecast.
+MOST_CPU_S = 5
+DAY_POLICIES = ("fifo", "easy", "sjf", "srtf", "las", "fifo-skip")
+DAY_JOBS = 10_000
 #: Largest loss of a choice against its active policy, in percent.
 MOST_LOSS = 2
 
@@ -163,20 +170,72 @@ def choice(all_logs):
     return worse
 
 
+def waiting_at_once(folder, like):
+    """Returns the file of a log of DAY_JOBS jobs that are all submitted at the same instant."""
+    drawn, file = folder / f"{like}_drawn.csv", folder / f"{like}_at_once.csv"
+    orrery("new", "jobs", "--like", like, "--jobs", DAY_JOBS, "--gpus", 16384, "-o", drawn)
+    with open(drawn, newline="") as source, open(file, "w", newline="") as target:
+        rows = csv.DictReader(source)
+        written = csv.DictWriter(target, rows.fieldnames, lineterminator="\n")
+        written.writeheader()
+        for row in rows:
+            written.writerow({**row, "submit_s": 0})
+    return file
+
+
+def cpu_s(*words):
+    """Returns the CPU seconds of a command, user and system, and its output."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out, _ = orrery(*words)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, out
+
+
+def day(folder):
+    """Prints the CPU time of one forecast of a day, the least of three; returns those above the
+    limit."""
+    slow = []
+    print("| 10,000 jobs like | GPUs | policies | futures of each | CPU s | limit |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for like in ("seren", "kalos"):
+        file = waiting_at_once(folder, like)
+        times = []
+        for _ in range(3):
+            took, out = cpu_s("twin", "jobs", file, "--nodes", 2048, "--gpus-per-node", 8,
+                              "--placement", "count", "--policy", ",".join(DAY_POLICIES),
+                              "--horizon", 86400, "--every", 10**9, "--json")  # fmt: skip
+            made = json.loads(out)
+            if (made["forecasts"], made["most_waiting"]) != (1, DAY_JOBS):
+                sys.exit(f"{like}: expected one forecast of {DAY_JOBS} waiting jobs, found "
+                         f"{made['forecasts']} of {made['most_waiting']}")  # fmt: skip
+            times.append(took)
+        print(
+            f"| {like} | 16,384 | {len(DAY_POLICIES)} | 24 | {min(times):.1f} | {MOST_CPU_S} |",
+            flush=True,
+        )
+        if min(times) > MOST_CPU_S:
+            slow.append(f"forecast of a day like {like}: {min(times):.1f} s of CPU time")
+    return slow
+
+
 def main():
-    tables = {"durations": durations, "learning": durations, "starts": starts, "choice": choice}
+    tables = {"durations": durations, "learning": durations, "starts": starts, "choice": choice,
+              "day": day}  # fmt: skip
     words = sys.argv[1:]
     chosen = [word for word in words if word in tables] or list(tables)
     names = [word for word in words if word not in tables]
     worse = []
     with tempfile.TemporaryDirectory() as folder:
-        all_logs = list(logs(pathlib.Path(folder)))
+        all_logs = list(logs(pathlib.Path(folder))) if chosen != ["day"] else []
         unknown = set(names) - {name for name, _, _ in all_logs}
         if unknown:
             sys.exit(f"expected one of {', '.join(tables)} or a log, got {', '.join(unknown)}")
         if names:
             all_logs = [each for each in all_logs if each[0] in names]
         for name in chosen:
+            if name == "day":
+                worse += day(pathlib.Path(folder))
+                continue
             drawn = habitual_logs(pathlib.Path(folder)) if name == "learning" else all_logs
             worse += tables[name](drawn) or []
     for each in worse:

@@ -69,6 +69,11 @@ def test_the_score_its_tables_and_the_alternatives(log, tmp_path):
     assert score["next_step_error_p50"] < 0.25
     assert [row["policy"] for row in score["newest"]["policies"]] == ["recover", "static"]
     assert score["newest"]["policies"][0]["node_losses_survived"] == 1
+    for row in score["newest"]["policies"]:
+        cost = row["node_loss"]
+        limits = [cost[key] for key in ("low95", "low80", "median", "high80", "high95")]
+        assert limits == sorted(limits) and limits[0] >= 0, row
+        assert cost["mean"] == pytest.approx(row["node_loss_s"], rel=0.5)
     commits = [row["commit"]["median_s"] for row in score["newest"]["policies"]]
     assert commits[0] == score["newest"]["commit"]["median_s"] and commits[1] > 0
     goals = pd.read_csv(tmp_path / "policies.csv")

@@ -80,12 +80,27 @@ def test_a_twin_tells_when_a_job_starts_and_its_score_while_it_runs(
         known = [limit for limit in limits if limit is not None]  # None: beyond the horizon
         assert known and known == sorted(known), row
     now = pd.read_csv(out / "now.csv")
-    assert list(zip(now.job_id, now.kind, now.policy)) == rows
+    is_cost = now.kind == "node_loss"
+    instants, costs = now[~is_cost], now[is_cost]
+    assert list(zip(instants.job_id, instants.kind, instants.policy)) == rows
+    assert list(costs.job_id) == ["wait_mean_s", "jct_mean_s", "lost_gpu_s"]
+    assert set(costs.policy) == {"fifo"}
+    for row in shown["node_loss"]:
+        limits = [row[key] for key in ("low95", "low80", "median", "high80", "high95")]
+        assert limits == sorted(limits), row
+    assert [row["cost"] for row in shown["node_loss"]] == list(costs.job_id)
+    label = '{twin="twin-kubernetes",cost="%s",policy="fifo",bound="%s"}'
+    text = wait_until(lambda: "node_loss" in metrics.read_text() and metrics.read_text())
+    for cost in ("wait_mean_s", "jct_mean_s"):
+        for bound in ("mean", "median", "low80", "high80", "low95", "high95"):
+            assert f"orrery_twin_node_loss_seconds{label % (cost, bound)} " in text
+    assert f"orrery_twin_node_loss_gpu_seconds{label % ('lost_gpu_s', 'low95')} " in text
     listed = orrery("runs").stdout
     assert re.search(r"^\w{6}  twin-kubernetes +running +fifo \(forecast\), \d+ forecasts$",
                      listed, re.MULTILINE), listed  # fmt: skip
     text = orrery("status", NAME).stdout
     assert re.search(r"ml/waits +start fifo +in [\d.]+ s \(80%: ", text), text
+    assert re.search(r"a lost node: fifo +wait_mean_s +[+-][\d.]+ \(80%: ", text), text
     for k in range(4):
         done = server.pod(f"runs-{k}")
         done["status"] = {"phase": "Succeeded"}
@@ -95,6 +110,7 @@ def test_a_twin_tells_when_a_job_starts_and_its_score_while_it_runs(
     assert "starts" in orrery("status", NAME).stdout
     wait_until(lambda: status()["now"] == [])  # no job waits
     assert len(pd.read_csv(out / "now.csv")) == 0
+    assert status()["node_loss"] == []
     label = '{twin="twin-kubernetes",kind="start",horizon="all"}'
     wait_until(lambda: f"orrery_twin_scored{label}" in metrics.read_text())
     assert 'orrery_twin_waiting{twin="twin-kubernetes"} 0\n' in metrics.read_text()
@@ -146,7 +162,9 @@ def test_the_twin_of_a_run_is_a_run_beside_it(tmp_path):
         wait_until(lambda: status(name)["score"]["steps"])
         assert re.search(r"kill-one-rank +end +static", orrery("status", name).stdout)
         assert "choice" in orrery("status", name).stdout
-        assert set(pd.read_csv(tmp_path / "out" / "now.csv").kind) == {"step", "end"}
+        now = pd.read_csv(tmp_path / "out" / "now.csv")
+        assert set(now.kind) == {"step", "end"}
+        assert status(name)["node_loss"] == []  # the run does not survive the loss of its node
         assert "next step" in stop(beside, name)
         assert live.poll() is None
     finally:

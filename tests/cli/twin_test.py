@@ -29,6 +29,12 @@ def test_the_score_and_its_tables(log, tmp_path):
     assert [row["horizon"] for row in score["starts"]][-1] == "all"
     assert [row["policy"] for row in score["policies"]] == ["easy", "srtf"]
     assert score["regret"]["wait_mean_s"] >= 0
+    loss = score["node_loss"]
+    assert loss["samples"] == 8 and loss["made_s"] > 0
+    for cost in ("wait_mean_s", "jct_mean_s", "lost_gpu_s"):
+        limits = [loss[cost][key] for key in ("low95", "low80", "median", "high80", "high95")]
+        assert limits == sorted(limits)
+    assert loss["lost_gpu_s"]["low95"] >= 0
     known = pd.read_csv(tmp_path / "out" / "forecasts.csv")
     starts = known[known.kind == "start"]
     assert len(starts) == score["starts"][-1]["forecasts"]
@@ -57,7 +63,7 @@ def test_equal_runs_give_equal_forecasts(log, tmp_path):
 
 def test_the_text(log):
     text = twin(log, "--policy", "fifo,sjf", "--by", "jct")
-    for word in ("starts", "ends", "durations", "regret of the active policy"):
+    for word in ("starts", "ends", "durations", "regret of the active policy", "lost node"):
         assert word in text
 
 

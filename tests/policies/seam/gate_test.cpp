@@ -117,6 +117,39 @@ TEST(DecisionGate, WhatNothingStandsAgainstHoldsAtOnce) {
   EXPECT_FALSE(stage.gate.has_waiting({0}));
 }
 
+/// Assignments of one call without other decisions take a shorter path through the gate.
+TEST(DecisionGate, AssignmentsAloneHaveTheOutcomesThatTheyHaveBesideASetting) {
+  const auto outcomes_of = [](bool beside_a_setting) {
+    Stage stage;
+    JobSpec spec = toy::job();
+    spec.id = {1};
+    stage.world.apply(JobSubmitted{spec}, stage.now);
+    const Standing two{GpuRuns::range({4}, 2), {.data = 2}},
+        four{GpuRuns::range({8}, 4), {.data = 4}};
+    std::vector<Decision> decisions{
+        {.what = Assign{{1}, GpuRuns::range({0}, 4), four.layout}},   // taken
+        {.what = Assign{{1}, four.gpus, four.layout}, .expires = 1},  // expired
+        {.what = Assign{{1}, four.gpus, four.layout}},                // applied
+        {.what = Assign{{1}, four.gpus, four.layout}},                // assigned already
+        {.what = Assign{{0}, two.gpus, two.layout}, .at_step = 9},    // deferred
+        {.what = Assign{{7}, two.gpus, two.layout}}};                 // no such job
+    if (beside_a_setting) decisions.push_back({.what = Save{{7}}});
+    std::vector<std::string> outcomes;
+    for (const DecisionId id : stage.take_call(decisions)) outcomes.push_back(stage.outcome(id));
+    outcomes.resize(6);
+    EXPECT_EQ(stage.carried, std::vector<DecisionId>{2});
+    EXPECT_TRUE(stage.gate.has_waiting({0}));
+    EXPECT_EQ(stage.world.state().free, 8u);
+    return outcomes;
+  };
+  const std::vector<std::string> alone = outcomes_of(false);
+  EXPECT_EQ(alone, outcomes_of(true));
+  EXPECT_EQ(alone[0], "rejected: GPU 0 is taken by job 0");
+  EXPECT_EQ(alone[1], "expired: it expired at 1e-09 s");
+  EXPECT_EQ(alone[2], "applied");
+  EXPECT_EQ(alone[4], "none yet");
+}
+
 TEST(DecisionGate, ExpiresAfterItsInstantAndNotAtIt) {
   Stage stage;
   const auto outcome = [&stage](Nanos expires) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 
 #include "core/random.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/seam/drive.hpp"
 #include "policies/seam/recorded_job.hpp"
 #include "sim/forecast/queue_forecast.hpp"
 #include "sim/replay/job_replay.hpp"
@@ -97,14 +95,16 @@ class Forker : public Policy {
       later.push_back({recorded_job(log_[i], {}, duration), duration});
     }
     ForkedQueue queue(from, left, later, kNever - 1);
-    const std::unique_ptr<Policy> policy = resumed_policy(replay_);
-    Rng rng = policy_rng(0);
-    Context context{rng, {}};
-    drive(*policy, queue, context);
+    ForkedQueue quick(from, left, later, kNever - 1, {}, FirstEvents::one);
+    run_future(queue, *resumed_policy(replay_));
+    run_future(quick, *resumed_policy(replay_));
     for (std::size_t i = 0; i < queue.jobs().size(); ++i) {
       const std::string name =
           i < left.size() ? from.spec(i).name : later[i - left.size()].spec.name;
       forked[name] = {queue.jobs()[i].start, queue.jobs()[i].end};
+      EXPECT_EQ(quick.jobs()[i].start, queue.jobs()[i].start) << "job " << name;
+      EXPECT_EQ(quick.jobs()[i].end, queue.jobs()[i].end) << "job " << name;
+      EXPECT_EQ(quick.jobs()[i].waited, queue.jobs()[i].waited) << "job " << name;
     }
   }
 

@@ -71,6 +71,15 @@ TEST(Twin, ForecastsAreScoredAndChangeNothing) {
   EXPECT_LT(report.second_half.model_median, 1.5);
   ASSERT_EQ(report.policies.size(), 2u);
   EXPECT_GE(report.regret[0], 0);
+  EXPECT_EQ(report.node_loss.samples, 6u);
+  for (const CostForecast& cost : {report.node_loss.wait_s, report.node_loss.jct_s}) {
+    EXPECT_LE(cost.low95, cost.low80);
+    EXPECT_LE(cost.low80, cost.median);
+    EXPECT_LE(cost.median, cost.high80);
+    EXPECT_LE(cost.high80, cost.high95);
+  }
+  EXPECT_GT(report.node_loss.jct_s.mean, 0);
+  EXPECT_GT(report.node_loss.lost_gpu_s.mean, 0);
 }
 
 TEST(PolicyChoice, SwitchesToThePolicyWithShorterWaits) {
