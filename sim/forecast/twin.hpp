@@ -128,7 +128,7 @@ class Twin : public Policy {
   std::uint64_t forecasts_ = 0, most_waiting_ = 0;
   std::vector<PolicyOutlook> sums_;
   Nanos node_loss_made_ = 0;
-  NodeLoss node_loss_;  ///< of the newest forecast
+  NodeLoss node_loss_;  ///< cost in the newest forecast
   ChoiceRule rule_;
   std::array<double, kQueueGoals> regret_{};
   std::vector<double> times_s_;

@@ -88,8 +88,10 @@ def test_acts_of_users_and_operators_arrive_as_events(slurm, drive, tmp_path):
     wait_until(lambda: status()["orders"] == 1)
     slurm.run("scancel", ordered)
     wait_until(lambda: (status()["orders"], status()["waiting"]) == (0, 0))
-    slurm.run("scancel", filler)
+    # A released job has no lease until the next reading: Slurm would start it on free nodes.
     slurm.run("scontrol", "release", second)
+    wait_until(lambda: status()["orders"] == 1)
+    slurm.run("scancel", filler)
     wait_for_states(slurm, (second,), ["RUNNING"])
     assert node_of(slurm, second) == "n3"
     wait_for_states(slurm, (long_job,), ["TIMEOUT"], 60)

@@ -120,7 +120,7 @@ PROGRAMS = (
 IN_PLACE = {
     "./dev bench NAME": "./dev bench all_reduce",
     "./dev bench plan SEEDS LAYOUTS GPUS ROW": "./dev bench plan 100 50 1024 1",
-    "./dev bench twin [durations | learning | starts | choice]":
+    "./dev bench twin [durations | learning | starts | choice | day]":
         "./dev bench twin durations learning starts choice",
     "./dev coverage ROOM...": "./dev coverage core policies",
     "./dev equal ../before/build/bin": "./dev equal build/bin",

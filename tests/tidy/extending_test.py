@@ -131,6 +131,7 @@ KINDS = (
          beside=(('tests/chaos/slurm_target.py', 'a program under test'),
                  ('tests/chaos/slurm_twin.py', 'a program under test'),
                  ('tests/chaos/twin_runs.py', 'a program under test'),
+                 ('tests/cli/job_names_test.py', 'a second test of the command'),
                  ('tests/cli/kubernetes_test.py', 'a program under test'),
                  ('tests/cli/power_jobs_test.py', 'a refusal of the command'),
                  ('tests/cli/twin_run_test.py', 'a second test of the command'),

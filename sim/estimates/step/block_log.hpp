@@ -32,7 +32,7 @@ class BlockLog {
 
  private:
   const std::size_t workers_;
-  std::vector<BlockTimes> times_;  ///< by index, then by worker
+  std::vector<BlockTimes> times_;  ///< times by index, then by worker
 };
 
 }  // namespace orrery::estimates
