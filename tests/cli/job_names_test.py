@@ -27,10 +27,10 @@ def test_a_twin_learns_durations_from_the_names_of_jobs(tmp_path):
 def test_a_choice_on_a_cluster_reads_the_time_limits_and_its_log_replays(tmp_path):
     """Only the limits tell that sjf starts short jobs first: names, users and sizes are equal."""
     slurm, log = WrittenSlurm(tmp_path / "slurm"), tmp_path / "choice.log"
-    limits = ["10:00", "30:00"]
+    limits = ["1:00", "30:00"]
     for number in range(8):
         slurm.add("job", KINDS[number % 2][1], 1, 1.5, 1.7, limit=limits[number % 2])
-    slurm.add("job", 60, 8, 10.5, 10.6, limit="1:00")
+    slurm.add("job", 60, 8, 10.5, 10.6, limit="2:00")
     for number in range(60):  # long ones first
         slurm.add("job", 1, 8, 11.5, limit=limits[number < 30])
     result = orrery("cluster", "slurm", "--policy", "fifo", "--choose", "sjf", "--by", "wait",
