@@ -262,13 +262,11 @@ int twin_trace(const TwinTraceOptions& options) {
 
 // ---- a cluster ------------------------------------------------------------------------------
 
-/// Returns the columns of jobs of a cluster, which must outlive the result. The time limit of a job
-/// is the estimate that policies see.
+/// Returns the columns of jobs of a cluster, which must outlive the result.
 sim::ColumnsOf columns_in(const live::QueueCluster& cluster) {
   return [&cluster](const JobSpec& job) {
-    sim::JobColumns columns = sim::columns_of_spec(job);
+    sim::JobColumns columns = sim::columns_with_limit(job);
     columns.name = cluster.titles().title_of(job.name);
-    columns.limit_s = job.estimate / kNanosPerSecond;
     return columns;
   };
 }

@@ -12,16 +12,6 @@
 #include "sim/forecast/queue_forecast.hpp"
 
 namespace orrery::cli {
-namespace {
-
-/// Returns the columns of a job of a cluster as its log has them: the estimate is the time limit.
-sim::JobColumns columns_of_recorded(const JobSpec& job) {
-  sim::JobColumns columns = sim::columns_of_spec(job);
-  columns.limit_s = job.estimate / kNanosPerSecond;
-  return columns;
-}
-
-}  // namespace
 
 CLI::Option* ChoiceOptions::add(CLI::App& command, const std::string& help, double least_every_s) {
   CLI::Option* const choose =
@@ -87,7 +77,8 @@ std::unique_ptr<Policy> make_choice(const JobReplay& replay, const JobChoice& ch
 
 std::unique_ptr<Policy> recorded_scheduler(const LogHeader& header, SwitchSink at_switch) {
   if (!header.has_choice()) return scheduler_of(header.replay());
-  return make_choice(header.replay(), header.choice(), columns_of_recorded, std::move(at_switch));
+  return make_choice(header.replay(), header.choice(), sim::columns_with_limit,
+                     std::move(at_switch));
 }
 
 }  // namespace orrery::cli

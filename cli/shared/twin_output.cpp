@@ -308,9 +308,12 @@ std::string forecast_line(const sim::QueueForecast& forecast, const std::string&
   for (const sim::PolicyOutlook& each : forecast.policies) {
     waits.push_back(fmt::format("{} {:.0f} s", each.policy, each.goals[0]));
   }
-  return fmt::format("{} {} waiting, {} running; next: {}; mean wait: {}; a lost node: {}", clock,
+  const bool has_loss = forecast.node_loss.samples > 0;
+  const std::string loss =
+      has_loss ? "; a lost node: " + cost_text(forecast.node_loss.wait_s, "s") : "";
+  return fmt::format("{} {} waiting, {} running; next: {}; mean wait: {}{}", clock,
                      forecast.jobs.size(), forecast.running, fmt::join(next, ", "),
-                     fmt::join(waits, ", "), cost_text(forecast.node_loss.wait_s, "s"));
+                     fmt::join(waits, ", "), loss);
 }
 
 }  // namespace orrery::cli

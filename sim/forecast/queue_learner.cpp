@@ -26,6 +26,12 @@ JobColumns columns_of_spec(const JobSpec& job) {
   return {.gpus = job.gpus, .user = job.user, .pool = job.pool};
 }
 
+JobColumns columns_with_limit(const JobSpec& job) {
+  JobColumns columns = columns_of_spec(job);
+  columns.limit_s = job.estimate / kNanosPerSecond;
+  return columns;
+}
+
 ColumnsOf columns_of_log(const std::vector<TraceJob>& log) {
   struct More {
     Label name;

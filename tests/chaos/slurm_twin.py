@@ -17,6 +17,7 @@ folder beside it.
 import bisect
 import collections
 import csv
+import json
 import math
 import os
 import random
@@ -211,6 +212,10 @@ def main():
           f"{case['forecasts of a start']} forecasts of a start: "
           f"{case['inside 80%'] / count:.1%} inside the 80% interval, "
           f"{case['inside 95%'] / count:.1%} inside the 95% interval")  # fmt: skip
+    durations = json.loads(case["twin"])["durations"]
+    first, later = (durations[part]["log_error_mean"] for part in ("first_quarter", "second_half"))
+    print(f"durations: mean log error {first:.3f} in the first quarter of the jobs, {later:.3f} in "
+          "the second half")  # fmt: skip
     return 1 if book.wrong() else 0
 
 

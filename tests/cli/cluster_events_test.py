@@ -7,7 +7,7 @@ import time
 
 import pytest
 from cluster_test import LEASE, driver, end, needs_slurm
-from conftest import PROGRAM, orrery, wait_until
+from conftest import PROGRAM, kill_all, orrery, wait_until
 from real_slurm import RealSlurm
 from runs_of_slurm import lines, status
 
@@ -31,10 +31,7 @@ def drive(slurm):
         return started[-1]
 
     yield start
-    for each in started:
-        if each.poll() is None:
-            each.kill()
-            each.communicate()
+    kill_all(started)
 
 
 def states_of(slurm, *jobs):

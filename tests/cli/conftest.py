@@ -33,6 +33,14 @@ def data_file(*parts):
     return path
 
 
+def kill_all(processes):
+    """Kills the processes that have not ended, and closes their pipes."""
+    for each in processes:
+        if each.poll() is None:
+            each.kill()
+            each.communicate()
+
+
 def orrery(*arguments, timeout=120, cwd=None, env=None):
     """Runs the command line to its end."""
     return subprocess.run(

@@ -9,7 +9,7 @@ import subprocess
 
 import pandas as pd
 import pytest
-from conftest import EXAMPLES, PROGRAM, orrery, wait_until
+from conftest import EXAMPLES, PROGRAM, kill_all, orrery, wait_until
 from kubernetes_test import PYTHON, gang, needs_client, put_gangs, server  # noqa: F401
 
 NAME = "twin-kubernetes"
@@ -47,10 +47,7 @@ def twin(server, tmp_path):  # noqa: F811
         return started[-1]
 
     yield start
-    for each in started:
-        if each.poll() is None:
-            each.kill()
-        each.communicate()
+    kill_all(started)
 
 
 def stop(run, name=NAME):
