@@ -7,6 +7,7 @@
 
 #include "core/units.hpp"
 #include "sim/estimates/engine/max_min_shares.hpp"
+#include "sim/estimates/step/joint_run.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -115,13 +116,13 @@ std::shared_ptr<const estimates::SimulatedStep> Contention::step(JobId job, Nano
 }
 
 void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
+  const bool are_steady = std::all_of(group.begin(), group.end(),
+                                      [this](JobId job) { return entries_.at(job).work.steady; });
+  if (are_steady) return replace_steady_steps(group);
   Steps steps = plan_steps(group);
   const std::vector<estimates::JobBeside> jobs = jobs_beside(group, steps, now);
-  const bool steady = std::all_of(group.begin(), group.end(), [this](JobId job) {
-    return entries_.at(job).work.steady;
-  });
   estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
-  Runs runs = steady ? known_runs(engine, jobs) : joint_runs(engine, jobs);
+  std::vector<estimates::SteadyStep> runs = joint_runs(engine, jobs);
   for (std::size_t i = 0; i < group.size(); ++i) {
     steps[i]->run = std::move(runs[i].run);
     steps[i]->run.duration = runs[i].mean;
@@ -129,23 +130,85 @@ void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
   }
 }
 
-Contention::Steps Contention::plan_steps(const std::vector<JobId>& group) const {
+void Contention::replace_steady_steps(const std::vector<JobId>& group) {
+  const estimates::HardwareState nominal;
+  const std::vector<std::vector<LinkId>> shared = shared_links(group);
+  std::vector<std::shared_ptr<const Steady>> steadies;
+  std::vector<estimates::JobBeside> jobs;
+  std::vector<const estimates::FlowGraph*> graphs;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Work& work = entries_.at(group[i]).work;
+    steadies.push_back(steady(work, shared[i]));
+    jobs.push_back({.graph = work.stepper->graph(),
+                    .plan = steadies.back()->step->plan,
+                    .prices = work.stepper->prices(),
+                    .state = nominal});
+    graphs.push_back(&steadies.back()->flows);
+  }
+  for (const estimates::FlowGroup& flows : estimates::flow_groups(jobs, graphs)) {
+    const std::vector<double>& means = known_means(flows);
+    for (std::size_t lane = 0; lane < flows.lanes.size(); ++lane) {
+      auto step = std::make_shared<estimates::SimulatedStep>();
+      step->run.duration = means[lane];
+      entries_.at(group[flows.lanes[lane].job]).beside = std::move(step);
+    }
+  }
+}
+
+std::shared_ptr<const Contention::Steady> Contention::steady(const Work& work,
+                                                             const std::vector<LinkId>& shared) {
+  if (steady_points_ >= kMostPoints) {
+    steadies_.clear();
+    steady_points_ = 0;
+  }
+  std::shared_ptr<const Steady>& known =
+      steadies_[{work.stepper.get(), work.micro_batches, shared}];
+  if (!known) {
+    estimates::Stepper& stepper = *work.stepper;
+    std::shared_ptr<const estimates::SimulatedStep> step =
+        stepper.planned({}, work.micro_batches, shared);
+    estimates::FlowGraph flows =
+        estimates::flow_graph(stepper.graph(), step->plan, stepper.prices());
+    steady_points_ += flows.points.size();
+    known = std::make_shared<Steady>(Steady{work.stepper, std::move(step), std::move(flows)});
+  }
+  return known;
+}
+
+const std::vector<double>& Contention::known_means(const estimates::FlowGroup& group) {
+  if (known_.size() >= kMostKnown || known_bytes_ >= kMostBytes) {
+    known_.clear();
+    known_bytes_ = 0;
+  }
+  std::vector<double>& means = known_[group.text];
+  if (!means.empty()) return means;
+  known_bytes_ += group.text.size();
+  return means = estimates::mean_steps(group);
+}
+
+std::vector<std::vector<LinkId>> Contention::shared_links(const std::vector<JobId>& group) const {
   std::vector<LinkId> all;
   for (const JobId job : group) {
     const std::vector<LinkId>& links = *entries_.at(job).links;
     all.insert(all.end(), links.begin(), links.end());
   }
   std::sort(all.begin(), all.end());
-  Steps steps;
-  for (const JobId job : group) {
-    const Entry& entry = entries_.at(job);
-    std::vector<LinkId> shared;
-    for (const LinkId link : *entry.links) {
+  std::vector<std::vector<LinkId>> shared(group.size());
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    for (const LinkId link : *entries_.at(group[i]).links) {
       const auto [first, last] = std::equal_range(all.begin(), all.end(), link);
-      if (last - first > 1) shared.push_back(link);
+      if (last - first > 1) shared[i].push_back(link);
     }
-    steps.push_back(entry.work.stepper->planned(entry.work.state, entry.work.micro_batches,
-                                                std::move(shared)));
+  }
+  return shared;
+}
+
+Contention::Steps Contention::plan_steps(const std::vector<JobId>& group) const {
+  std::vector<std::vector<LinkId>> shared = shared_links(group);
+  Steps steps;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Work& work = entries_.at(group[i]).work;
+    steps.push_back(work.stepper->planned(work.state, work.micro_batches, std::move(shared[i])));
   }
   return steps;
 }
@@ -163,21 +226,6 @@ std::vector<estimates::JobBeside> Contention::jobs_beside(const std::vector<JobI
                     .duration_only = entry.work.steady});
   }
   return jobs;
-}
-
-Contention::Runs Contention::known_runs(estimates::Engine& engine,
-                                        const std::vector<estimates::JobBeside>& jobs) {
-  estimates::JointPattern pattern = estimates::joint_pattern(jobs);
-  if (known_.size() >= kMostKnown) known_.clear();
-  Runs& known = known_[std::move(pattern.text)];
-  if (known.empty()) {
-    std::vector<estimates::JobBeside> in_order;
-    for (const std::size_t job : pattern.order) in_order.push_back(jobs[job]);
-    known = joint_runs(engine, in_order);
-  }
-  Runs runs(jobs.size());
-  for (std::size_t i = 0; i < jobs.size(); ++i) runs[pattern.order[i]] = known[i];
-  return runs;
 }
 
 }  // namespace orrery::sim

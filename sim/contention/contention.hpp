@@ -15,9 +15,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "sim/estimates/step/joint_flows.hpp"
 #include "sim/estimates/step/side_by_side.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
@@ -52,6 +54,8 @@ class Contention {
   /// simulated already stay valid. Ignores an unknown job.
   void next_step(JobId job, Nanos at);
 
+  /// Returns the number of groups of steady jobs whose steps are cached.
+  std::size_t known_groups() const { return known_.size(); }
   /// Returns a number that changes when the group of the job, or the work of a job in the group,
   /// changes; 0 if the job shares no links or is unknown.
   std::uint64_t company(JobId job) const;
@@ -81,24 +85,40 @@ class Contention {
   void mark_changed(const std::vector<JobId>& group);
   /// Steps of the jobs of a group, in the order of the group: first planned, then with their runs.
   using Steps = std::vector<std::unique_ptr<estimates::SimulatedStep>>;
-  /// Typical steps of the jobs of a group.
-  using Runs = std::vector<estimates::SteadyStep>;
-  static constexpr std::size_t kMostKnown = 4096;
+  /// Groups in the cache, bytes of their texts, and points of all cached flows.
+  static constexpr std::size_t kMostKnown = 4096, kMostBytes = 32 << 20, kMostPoints = 1 << 20;
+  /// Step of a steady job without a run, with the flows of its plan.
+  struct Steady {
+    std::shared_ptr<estimates::Stepper> stepper;  ///< stays alive, as the key
+    std::shared_ptr<const estimates::SimulatedStep> step;
+    estimates::FlowGraph flows;
+  };
+  /// Stepper, micro-batches and pinned links.
+  using SteadyKey =
+      std::tuple<const estimates::Stepper*, std::vector<std::uint32_t>, std::vector<LinkId>>;
 
   /// Replaces the steps of a group.
   void replace_steps(const std::vector<JobId>& group, Nanos now);
+  /// Replaces the steps of a group of steady jobs.
+  void replace_steady_steps(const std::vector<JobId>& group);
+  /// Returns the links of each job of a group that another one crosses, too.
+  std::vector<std::vector<LinkId>> shared_links(const std::vector<JobId>& group) const;
   /// Returns the planned steps of a group; links that several of its jobs cross are pinned.
   Steps plan_steps(const std::vector<JobId>& group) const;
   /// Returns the jobs of a group for a joint simulation from `now` on; `steps` must outlive them.
-  std::vector<estimates::JobBeside> jobs_beside(const std::vector<JobId>& group,
-                                                const Steps& steps, Nanos now) const;
-  /// Returns the typical steps of a group of steady jobs, cached by the pattern of the group.
-  Runs known_runs(estimates::Engine& engine, const std::vector<estimates::JobBeside>& jobs);
+  std::vector<estimates::JobBeside> jobs_beside(const std::vector<JobId>& group, const Steps& steps,
+                                                Nanos now) const;
+  /// Returns the flows of a steady job whose given links are pinned, from the cache if known.
+  std::shared_ptr<const Steady> steady(const Work& work, const std::vector<LinkId>& shared);
+  /// Returns the mean steps of the lanes of a group, from the cache if known.
+  const std::vector<double>& known_means(const estimates::FlowGroup& group);
 
   std::map<JobId, Entry> entries_;
-  /// typical steps of groups of steady jobs, in the order of their pattern, by its text
-  std::map<std::string, Runs> known_;
-  std::uint64_t changes_ = 0;  ///< number of changes of groups
+  /// Only for lookup: the order of pointers is not deterministic.
+  std::map<SteadyKey, std::shared_ptr<const Steady>> steadies_;
+  std::map<std::string, std::vector<double>> known_;  ///< mean steps, by FlowGroup::text
+  std::size_t known_bytes_ = 0, steady_points_ = 0;   ///< sizes of both caches
+  std::uint64_t changes_ = 0;                         ///< number of changes of groups
 };
 
 }  // namespace orrery::sim

@@ -10,32 +10,17 @@ CollectiveQueues::CollectiveQueues(const Plan& plan, const StepPrograms& program
   for (const GroupPlan& group : plan.groups) groups_.push_back(group_of(group));
 }
 
-/// The longest program of the group determines the order; a class with fewer micro-batches does not
-/// take part in the collectives of the missing ones.
 CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const {
-  const auto list_of = [&](std::uint32_t of_class) -> const std::vector<std::uint32_t>& {
-    return programs_.index(of_class, plan.stage).collectives(plan.communicator);
-  };
-  const std::uint32_t longest = *std::max_element(
-      plan.classes.begin(), plan.classes.end(),
-      [&](std::uint32_t a, std::uint32_t b) { return list_of(a).size() < list_of(b).size(); });
-  const std::vector<Op>& ops = programs_.index(longest, plan.stage).ops();
   Group group;
-  std::map<ProgramIndex::CollectiveKey, std::uint32_t> place_of;
-  for (const std::uint32_t op : list_of(longest)) {
-    place_of[ProgramIndex::key_of(ops[op])] = static_cast<std::uint32_t>(group.queue.size());
-    group.queue.push_back({.op = &ops[op], .expected = 0, .arrived = {}});
+  group.order = collective_order(plan, programs_);
+  for (const Op* op : group.order.ops) {
+    group.queue.push_back({.op = op, .expected = 0, .arrived = {}});
   }
-  for (const std::uint32_t of_class : plan.classes) {
-    std::vector<std::uint32_t>& places = group.places.emplace_back();
-    if (&list_of(of_class) == &list_of(longest)) {
+  for (const auto& places : group.order.places) {
+    if (places) {
+      for (const std::uint32_t place : *places) ++group.queue[place].expected;
+    } else {
       for (Collective& collective : group.queue) ++collective.expected;
-      continue;
-    }
-    const std::vector<Op>& own = programs_.index(of_class, plan.stage).ops();
-    for (const std::uint32_t op : list_of(of_class)) {
-      places.push_back(place_of.at(ProgramIndex::key_of(own[op])));
-      ++group.queue[places.back()].expected;
     }
   }
   return group;
@@ -63,9 +48,9 @@ void CollectiveQueues::record_arrival(std::uint32_t worker, std::uint32_t op) {
     const auto own =
         std::lower_bound(plan.classes.begin(), plan.classes.end(), programs_.class_of(worker)) -
         plan.classes.begin();
-    const std::vector<std::uint32_t>& places = groups_[group].places[own];
-    const std::uint32_t ordinal = index.ordinal(op);
-    Collective& joins = groups_[group].queue[places.empty() ? ordinal : places[ordinal]];
+    const std::uint32_t place =
+        groups_[group].order.place_of(static_cast<std::size_t>(own), index.ordinal(op));
+    Collective& joins = groups_[group].queue[place];
     joins.arrived.emplace_back(worker, op);
     next(group);
     if (listener_.is_over()) return;
@@ -80,8 +65,7 @@ void CollectiveQueues::next(std::uint32_t number) {
   group.running = true;
   group.began = record_.now();
   const GroupPlan::Way& way = plan_.collective(number, due.op->collective, due.op->bytes);
-  flights_.start(way.plan, way.carried, way.coding,
-                 [this, number] { end_collective(number); });
+  flights_.start(way.plan, way.carried, way.coding, [this, number] { end_collective(number); });
 }
 
 void CollectiveQueues::end_collective(std::uint32_t number) {

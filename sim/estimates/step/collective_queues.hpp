@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/estimates/plan/plan.hpp"
+#include "sim/estimates/step/collective_order.hpp"
 #include "sim/estimates/step/flights.hpp"
 #include "sim/estimates/step/step_programs.hpp"
 #include "sim/estimates/step/step_record.hpp"
@@ -45,10 +46,8 @@ class CollectiveQueues {
   };
   /// Queue of one group of the plan.
   struct Group {
-    std::vector<Collective> queue;  ///< collectives in program order
-    /// Index in the queue of each collective of a class's program, by class as in the plan's group;
-    /// empty if the indices are equal.
-    std::vector<std::vector<std::uint32_t>> places;
+    CollectiveOrder order;
+    std::vector<Collective> queue;  ///< collectives in their order
     std::size_t next = 0;
     bool running = false;
     double began = 0;  ///< begin of the newest collective

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 namespace orrery::estimates {
@@ -103,145 +101,6 @@ class UsesByFlow {
   std::map<JobSlot, std::vector<const LinkUse*>> uses_;  ///< uses by job and flow
 };
 
-/// Writer of the bytes of values into a text. Texts are equal if the same values were written.
-class PatternText {
- public:
-  template <class Value>
-  void add(const Value& value) {
-    static_assert(std::is_arithmetic_v<Value> || std::is_enum_v<Value>);
-    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void add_text(const std::string& text) {
-    add(text.size());
-    text_ += text;
-  }
-  void add_numbers(const std::vector<std::uint32_t>& numbers) {
-    add(numbers.size());
-    for (const std::uint32_t number : numbers) add(number);
-  }
-  void add_use(const LinkUse& use) {
-    add(use.bandwidth);
-    add(use.users.size());
-    for (const auto& [job, crossings] : use.users) {
-      add(job);
-      add(crossings.size());
-      for (const auto& [flow, times] : crossings) {
-        add(flow);
-        add(times);
-      }
-    }
-  }
-  std::string take_text() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-void add_comms(const Plan& plan, PatternText& text) {
-  text.add(plan.comms.size());
-  for (const CommPlan& comm : plan.comms) {
-    text.add(comm.phases.size());
-    for (const CommPhase& phase : comm.phases) {
-      text.add(phase.latency.value);
-      text.add(phase.parts.size());
-      for (const WideFlow& part : phase.parts) text.add(part.share);
-    }
-  }
-}
-
-void add_groups(const Plan& plan, PatternText& text) {
-  text.add(plan.groups.size());
-  for (const GroupPlan& group : plan.groups) {
-    text.add(group.stage);
-    text.add(group.communicator);
-    text.add_numbers(group.classes);
-    text.add(group.ways.size());
-    for (const GroupPlan::Way& way : group.ways) {
-      text.add(way.collective);
-      text.add(way.bytes);
-      text.add(way.plan);
-      text.add(way.carried);
-      text.add(way.coding.value);
-      text.add(way.algorithm);
-    }
-  }
-  for (const std::vector<std::uint32_t>& groups : plan.groups_of) text.add_numbers(groups);
-}
-
-/// Returns the bytes of a job and of its plan, without links.
-std::string job_text(const JobBeside& job) {
-  PatternText text;
-  text.add_text(job.graph.job().SerializeAsString());
-  text.add(job.prices.size());
-  for (const BlockPrice& price : job.prices) {
-    for (const double value : {price.compute.value, price.tensor.value, price.moved.value,
-                               price.products.value, price.memory.value}) {
-      text.add(value);
-    }
-  }
-  text.add(job.begins);
-  const Plan& plan = job.plan;
-  for (const std::uint32_t value : {plan.stages, plan.members, plan.member_hosts}) text.add(value);
-  text.add(plan.classes.size());
-  for (const ReplicaClass& each : plan.classes) {
-    text.add(each.members.size());
-    text.add(each.micro_batches);
-  }
-  add_comms(plan, text);
-  text.add_numbers(plan.onward);
-  text.add_numbers(plan.back);
-  add_groups(plan, text);
-  return text.take_text();
-}
-
-/// Returns the flows on each engine link.
-std::vector<LinkUse> engine_uses(const std::vector<JobBeside>& jobs,
-                                 const std::vector<std::vector<Crossings>>& crossings,
-                                 const JointLinks& links) {
-  std::vector<LinkUse> uses(links.count);
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    for (std::uint32_t slot = 0; slot < links.numbers[job].size(); ++slot) {
-      const std::uint32_t number = links.numbers[job][slot];
-      if (number == JointLinks::kNone) continue;
-      uses[number].bandwidth = jobs[job].plan.slots[slot].bandwidth;
-      uses[number].users.emplace_back(job, crossings[job][slot]);
-    }
-  }
-  return uses;
-}
-
-/// Returns for each job the bytes of its own view of its links: its flows on each, and the number
-/// of jobs that cross the link.
-std::vector<std::string> views_of_links(std::size_t jobs, const std::vector<LinkUse>& uses) {
-  std::vector<std::set<std::string>> views(jobs);
-  for (const LinkUse& use : uses) {
-    for (const auto& [job, flows] : use.users) {
-      PatternText text;
-      text.add(use.users.size());
-      text.add_use({use.bandwidth, {{0, flows}}});
-      views[job].insert(text.take_text());
-    }
-  }
-  std::vector<std::string> texts(jobs);
-  for (std::size_t job = 0; job < jobs; ++job) {
-    for (const std::string& view : views[job]) texts[job] += view;
-  }
-  return texts;
-}
-
-/// Returns the uses, each once, with jobs numbered by their place in `order`.
-std::set<LinkUse> uses_in_order(std::vector<LinkUse> uses, const std::vector<std::size_t>& order) {
-  std::vector<std::size_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  std::set<LinkUse> ordered;
-  for (LinkUse& use : uses) {
-    for (auto& [job, flows] : use.users) job = place[job];
-    std::sort(use.users.begin(), use.users.end());
-    ordered.insert(std::move(use));
-  }
-  return ordered;
-}
-
 }  // namespace
 
 JointLinks joint_links(const std::vector<JobBeside>& jobs) {
@@ -278,28 +137,6 @@ JointLinks joint_links(const std::vector<JobBeside>& jobs) {
     }
   }
   return links;
-}
-
-JointPattern joint_pattern(const std::vector<JobBeside>& jobs) {
-  const std::vector<std::vector<Crossings>> crossings = crossings_of(jobs);
-  std::vector<LinkUse> uses = engine_uses(jobs, crossings, joint_links(jobs));
-  std::vector<std::pair<std::string, std::string>> texts;
-  std::vector<std::string> views = views_of_links(jobs.size(), uses);
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    texts.emplace_back(job_text(jobs[job]), std::move(views[job]));
-  }
-  JointPattern pattern;
-  pattern.order.resize(jobs.size());
-  std::iota(pattern.order.begin(), pattern.order.end(), std::size_t{0});
-  std::stable_sort(pattern.order.begin(), pattern.order.end(),
-                   [&texts](std::size_t a, std::size_t b) { return texts[a] < texts[b]; });
-  PatternText text;
-  for (const std::size_t job : pattern.order) text.add_text(texts[job].first);
-  for (const LinkUse& use : uses_in_order(std::move(uses), pattern.order)) {
-    text.add_use(use);
-  }
-  pattern.text = text.take_text();
-  return pattern;
 }
 
 }  // namespace orrery::estimates

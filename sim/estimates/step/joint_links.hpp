@@ -1,11 +1,9 @@
-// Links of several training jobs that are simulated together, and the pattern in which the jobs
-// share them. Called by sim/estimates/step/side_by_side and sim/contention/contention. Pure;
-// thread-safe. Seconds, bytes per second.
+// Links of several training jobs that are simulated together. Called by
+// sim/estimates/step/side_by_side and sim/estimates/step/joint_flows. Pure; thread-safe. Seconds,
+// bytes per second.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "sim/estimates/step/iteration.hpp"
@@ -36,21 +34,5 @@ struct JointLinks {
 /// has no number if all its flows cross a pinned link that has no more bandwidth as often or more:
 /// that link fills first. Links that are down keep their numbers.
 JointLinks joint_links(const std::vector<JobBeside>& jobs);
-
-/// Pattern of a group of jobs.
-struct JointPattern {
-  /// Equal texts: the joint simulations are equal, job by job in this order. The text consists of
-  /// the bytes of the jobs, prices and plans without the numbers of ranks, and of the flows over
-  /// engine links (joint_links()) without their numbers.
-  std::string text;
-  std::vector<std::size_t> order;  ///< indices of the jobs
-};
-/// Returns the pattern of a group without faults, whatever the order of the jobs: where the jobs
-/// are placed matters only as far as it changes their plans and shared links. All states must be
-/// nominal (not checked).
-///
-/// For example, jobs in units 0 and 1 and in 1 and 2 have the same pattern as equal jobs in units 5
-/// and 3 and in 3 and 4: each has a link of its own, and both share one.
-JointPattern joint_pattern(const std::vector<JobBeside>& jobs);
 
 }  // namespace orrery::estimates

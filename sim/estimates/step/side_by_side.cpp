@@ -1,28 +1,16 @@
 #include "sim/estimates/step/side_by_side.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/estimates/step/settled_steps.hpp"
 
 namespace orrery::estimates {
 namespace {
-
-/// Steps of each job before the first counted one; fewest counted steps if all steps of all jobs
-/// take equally long.
-constexpr std::size_t kBefore = 8, kLeast = 8;
-/// Numbers of counted steps if jobs drift against each other: least of the fastest job, least of
-/// each job, most of the slowest job.
-constexpr std::size_t kLeastDrifting = 256, kLeastSlow = 32, kMost = 512;
-constexpr std::size_t kBatches = 8;
-constexpr double kEqual = 1e-6;  ///< relative difference of steps
-/// Relative difference of the means of two halves, and relative standard error of the mean.
-constexpr double kSettled = 1e-3;
 
 /// Part of an engine that one job uses, with the job's own host and link numbers.
 class EngineView : public Engine {
@@ -96,32 +84,13 @@ class Lane {
   void begin() {
     view_.after(job_.begins, [this] { step(); });
   }
-  const std::vector<IterationRun>& runs() const { return runs_; }
   bool cut_short() const { return !runs_.empty() && runs_.back().cut_short; }
-
-  /// Returns the mean duration of steps `first` up to `last`, `last` excluded.
-  double mean(std::size_t first, std::size_t last) const {
-    return (sums_[last] - sums_[first]) / static_cast<double>(last - first);
-  }
-  std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
-  /// Returns the least and the largest duration of the counted steps; call only if steps are
-  /// counted.
-  std::pair<double, double> range() const { return {least_, most_}; }
-  /// Returns true if the job's steps have settled or the limit of steps is reached.
-  bool settled() const {
-    if (cut_short() || counted() >= kMost) return true;
-    if (counted() < kLeastSlow) return false;
-    return counted() < kLeastDrifting ? standard_error() <= kSettled : halves_agree();
-  }
+  const StepDurations& durations() const { return durations_; }
 
   SteadyStep steady() const {
-    if (cut_short()) return {runs_.back(), runs_.back().duration};
-    const double mean = this->mean(kBefore, runs_.size());
-    const auto closest = std::min_element(
-        runs_.begin() + kBefore, runs_.end(), [mean](const auto& a, const auto& b) {
-          return std::abs(a.duration - mean) < std::abs(b.duration - mean);
-        });
-    return {*closest, mean};
+    std::vector<double> all = durations_.first(durations_.count());
+    if (cut_short()) return {runs_.back(), runs_.back().duration, std::move(all)};
+    return {runs_[durations_.closest_to_mean()], durations_.mean(), std::move(all)};
   }
 
  private:
@@ -131,31 +100,8 @@ class Lane {
     if (now_) return now_->repeat_step();
     now_ = std::make_unique<CurrentStep>(request_, [this] { view_.after(0, [this] { step(); }); });
   }
-  bool halves_agree() const {
-    const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
-    const double early = mean(kBefore, middle), late = mean(middle, count);
-    return std::abs(early - late) <= kSettled * late;
-  }
-  /// Returns the relative standard error of the mean of the counted steps by the method of batch
-  /// means (Law and Carson, Operations Research 27, 1979): steps of one batch may depend on each
-  /// other.
-  double standard_error() const {
-    const std::size_t length = counted() / kBatches;
-    const std::size_t first = runs_.size() - kBatches * length;
-    const double mean = this->mean(first, runs_.size());
-    double squares = 0;
-    for (std::size_t i = 0; i < kBatches; ++i) {
-      const double off = this->mean(first + i * length, first + (i + 1) * length) - mean;
-      squares += off * off;
-    }
-    return std::sqrt(squares / (kBatches * (kBatches - 1))) / mean;
-  }
   void add_run(IterationRun run) {
-    sums_.push_back(sums_.back() + run.duration);
-    if (runs_.size() >= kBefore) {
-      least_ = std::min(least_, run.duration);
-      most_ = std::max(most_, run.duration);
-    }
+    durations_.add_step(run.duration);
     runs_.push_back(std::move(run));
   }
 
@@ -166,35 +112,22 @@ class Lane {
   const std::function<bool()> enough_;
   std::unique_ptr<CurrentStep> now_;
   std::vector<IterationRun> runs_;
-  std::vector<double> sums_{0};  ///< duration of the first 0, 1, 2 ... steps together
-  /// Durations of the counted steps.
-  double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
+  StepDurations durations_;
 };
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-/// Returns true if all steps of all jobs take equally long, so that the jobs keep their relative
-/// phase.
-bool in_step(const Lanes& lanes) {
-  double least = std::numeric_limits<double>::infinity(), most = 0;
-  for (const auto& lane : lanes) {
-    if (lane->cut_short() || lane->counted() < kLeast) return false;
-    const auto [shortest, longest] = lane->range();
-    least = std::min(least, shortest);
-    most = std::max(most, longest);
+/// Returns true if the mean of each job's steps is known, or a step of the job was cut short.
+bool have_settled(const Lanes& lanes) {
+  const auto is_cut_short = [](const auto& lane) { return lane->cut_short(); };
+  if (std::any_of(lanes.begin(), lanes.end(), is_cut_short)) {
+    return std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) {
+      return lane->cut_short() || lane->durations().is_settled();
+    });
   }
-  return most - least <= kEqual * most;
-}
-
-/// Returns true if the mean of each job's steps is known. A slow job meets many steps of a fast one
-/// in each of its own, so that few of its steps tell the mean; the fastest job has the full number.
-bool settled(const Lanes& lanes) {
-  if (in_step(lanes)) return true;
-  const bool enough = std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) {
-    return lane->cut_short() || lane->counted() >= kLeastDrifting;
-  });
-  return enough &&
-         std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->settled(); });
+  std::vector<const StepDurations*> durations;
+  for (const auto& lane : lanes) durations.push_back(&lane->durations());
+  return are_settled(durations);
 }
 
 /// Throws bad_input if the engine lacks room. The engine has room for the jobs at their start;
@@ -223,7 +156,7 @@ std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside
   bool over = false;
   const auto enough = [&] {
     if (over) return true;
-    over = settled(lanes);
+    over = have_settled(lanes);
     if (over) engine.after(0, [&engine] { engine.cancel_all(); });
     return over;
   };

@@ -14,6 +14,7 @@ namespace orrery::estimates {
 struct SteadyStep {
   IterationRun run;
   double mean = 0;
+  std::vector<double> durations = {};  ///< durations of all steps, in their order
 };
 /// Returns the typical step of each job. The jobs repeat their steps on one engine and share
 /// nothing but links. The simulation ends when all steps of all jobs take equally long, or when for

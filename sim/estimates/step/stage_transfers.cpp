@@ -2,30 +2,18 @@
 
 #include <vector>
 
-#include "core/error.hpp"
-
 namespace orrery::estimates {
 
 StageTransfers::StageTransfers(const Plan& plan, StepPrograms& programs, Flights& flights,
                                StepRecord& record, OpListener& listener)
     : plan_(plan), programs_(programs), flights_(flights), record_(record), listener_(listener) {}
 
-StageTransfers::WorkerOp StageTransfers::receive_of(std::uint32_t worker, std::uint32_t op) const {
-  const Op& what = programs_.op(worker, op);
-  const std::uint32_t receiver =
-      programs_.at_stage(worker, static_cast<std::uint32_t>(what.peer_stage));
-  const std::uint32_t wanted =
-      programs_.index(receiver).receive_op(what.phase, what.micro_batch, what.chunk);
-  ensure(wanted != ProgramIndex::kNone, "every send has a matching receive");
-  return {receiver, wanted};
-}
-
 void StageTransfers::start_send(std::uint32_t worker, std::uint32_t op) {
   const Op& what = programs_.op(worker, op);
   const auto to = static_cast<std::uint32_t>(what.peer_stage);
   const std::uint32_t way =
       plan_.transfer(programs_.class_of(worker), programs_.stage_of(worker), to);
-  const auto [receiver, wanted] = receive_of(worker, op);
+  const auto [receiver, wanted] = programs_.receive_of(worker, op);
   const MemoryHint hint = listener_.memory_of_end(receiver, wanted);
   if (!record_.keeps_intervals()) {  // needs no memory of its own
     flights_.start(
@@ -48,7 +36,7 @@ const void* StageTransfers::memory_of(std::uint32_t worker, Phase phase) const {
 }
 
 void StageTransfers::end_send(std::uint32_t worker, std::uint32_t op) {
-  const auto [receiver, wanted] = receive_of(worker, op);
+  const auto [receiver, wanted] = programs_.receive_of(worker, op);
   const bool waits = programs_.satisfy_one(receiver, wanted);
   listener_.on_op_end(worker, op);
   if (!listener_.is_over() && waits) listener_.on_op_end(receiver, wanted);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/step/flights.hpp"
@@ -28,10 +27,6 @@ class StageTransfers {
   const void* memory_of(std::uint32_t worker, Phase phase) const;
 
  private:
-  /// Worker and operation.
-  using WorkerOp = std::pair<std::uint32_t, std::uint32_t>;
-  /// Returns the receive of a send.
-  WorkerOp receive_of(std::uint32_t worker, std::uint32_t op) const;
   /// Ends a send, and the matching receive if its worker waits.
   void end_send(std::uint32_t worker, std::uint32_t op);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/error.hpp"
 #include "sim/estimates/step/merged_blocks.hpp"
 
 namespace orrery::estimates {
@@ -37,6 +38,15 @@ const Program& StepPrograms::merged(const Program& program) {
   if (merged_prices_.empty()) return program;
   merged_.push_back(std::make_unique<const Program>(merge_blocks(program, merged_prices_)));
   return *merged_.back();
+}
+
+std::pair<std::uint32_t, std::uint32_t> StepPrograms::receive_of(std::uint32_t worker,
+                                                                 std::uint32_t op) const {
+  const Op& what = this->op(worker, op);
+  const std::uint32_t receiver = at_stage(worker, static_cast<std::uint32_t>(what.peer_stage));
+  const std::uint32_t wanted = index(receiver).receive_op(what.phase, what.micro_batch, what.chunk);
+  ensure(wanted != ProgramIndex::kNone, "every send has a matching receive");
+  return {receiver, wanted};
 }
 
 void StepPrograms::reset_progress() {

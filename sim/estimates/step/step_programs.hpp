@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/estimates/engine/engine.hpp"
@@ -48,6 +49,10 @@ class StepPrograms {
   }
   /// Returns an operation of a worker's program.
   const Op& op(std::uint32_t worker, std::uint32_t op) const { return index(worker).ops()[op]; }
+
+  /// Returns the worker and operation that receive the payload of a send. Throws an internal Error
+  /// if the receiver's program has no such operation.
+  std::pair<std::uint32_t, std::uint32_t> receive_of(std::uint32_t worker, std::uint32_t op) const;
 
   /// Returns the largest number of blocks of a worker.
   std::size_t most_blocks() const { return most_blocks_; }

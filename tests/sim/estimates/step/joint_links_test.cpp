@@ -28,10 +28,6 @@ class Group {
   void add(std::uint32_t first_node, std::uint32_t nodes) {
     jobs_.push_back(std::make_unique<One>(*this, first_node, nodes));
   }
-  JointPattern pattern() {
-    plan_jobs();
-    return joint_pattern(beside_);
-  }
   JointLinks links() {
     plan_jobs();
     return joint_links(beside_);
@@ -94,14 +90,6 @@ class Group {
   std::vector<JobBeside> beside_;
 };
 
-using Places = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
-
-JointPattern pattern_of(const Places& places) {
-  Group group;
-  for (const auto& [first_node, nodes] : places) group.add(first_node, nodes);
-  return group.pattern();
-}
-
 /// Returns the numbers of a job's links, ascending.
 std::vector<std::uint32_t> numbers_of(const JointLinks& links, std::size_t job) {
   std::vector<std::uint32_t> used;
@@ -137,27 +125,6 @@ TEST(JointLinks, ALinkOfOneJobStaysIfItIsNarrower) {
   EXPECT_EQ(links.count, 3u) << "the uplinks of unit 1, and narrow links of each job";
   EXPECT_EQ(numbers_of(links, 0).size(), 2u);
   EXPECT_EQ(numbers_of(links, 1).size(), 2u);
-}
-
-TEST(JointPattern, OtherUnitsAndAnotherOrderGiveTheSamePattern) {
-  const JointPattern here = pattern_of({{0, 4}, {4, 4}});    // units 0-1 and 1-2
-  const JointPattern there = pattern_of({{12, 4}, {16, 4}});  // units 4-5 and 5-6
-  EXPECT_EQ(here.text, there.text);
-  const JointPattern shifted = pattern_of({{1, 4}, {5, 4}});  // two nodes in each unit
-  EXPECT_EQ(here.text, shifted.text) << "rings cross a unit once, wherever they are cut";
-  const JointPattern small_first = pattern_of({{0, 4}, {4, 5}});
-  const JointPattern large_first = pattern_of({{0, 5}, {5, 4}});
-  EXPECT_EQ(small_first.text, large_first.text);
-  EXPECT_NE(small_first.order, large_first.order) << "the same job comes first in both";
-}
-
-TEST(JointPattern, OtherJobsOrOtherSharedLinksGiveAnotherPattern) {
-  const std::string two = pattern_of({{0, 4}, {4, 4}}).text;
-  EXPECT_NE(two, pattern_of({{0, 4}, {4, 5}}).text) << "another size";
-  EXPECT_NE(two, pattern_of({{0, 4}, {12, 4}}).text) << "no link is shared";
-  EXPECT_NE(two, pattern_of({{0, 4}, {4, 4}, {8, 3}}).text) << "one more job";
-  // The third job shares links with both, or with one of them.
-  EXPECT_NE(pattern_of({{0, 5}, {5, 5}, {10, 4}}).text, pattern_of({{0, 5}, {5, 2}, {7, 4}}).text);
 }
 
 }  // namespace
