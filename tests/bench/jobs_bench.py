@@ -108,7 +108,7 @@ def mixed():
         subprocess.run([BUILD / "bin" / "orrery", "new", "jobs", *draw], check=True,
                        stdout=subprocess.DEVNULL)
         lines = (folder / "all.csv").read_text().splitlines(keepends=True)
-        for count in (100,):
+        for count in (100, 400):
             trace = folder / "jobs.csv"
             trace.write_text("".join(lines[:count + 1]))
             for speed in ("simulated", "recorded"):

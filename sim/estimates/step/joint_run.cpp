@@ -91,11 +91,12 @@ class JointRun {
   void pass_point(At at);
   void end_flows();
   void renew_rates();
-  void advance_alone();
+  bool has_passed_alone(At at, const LaneRun::Point& point);
 
   const std::function<bool(const Lanes&)> is_over_;
   Lanes lanes_;
   std::unique_ptr<SharedRates> shared_;
+  std::vector<double> largest_;  ///< rate of a flow alone, by kind
   Calendar<At> calendar_;
   std::vector<Flow> flows_;  ///< flows in progress
   std::vector<At> due_;      ///< points that are reached now
@@ -103,6 +104,7 @@ class JointRun {
   double now_ = 0;
   double next_end_ = std::numeric_limits<double>::infinity();
   bool has_changed_ = false;  ///< flows have begun or ended at this time
+  bool has_to_end_ = false;   ///< further flows end at this time
   bool over_ = false;
 };
 
@@ -110,7 +112,6 @@ JointRun::JointRun(const FlowGroup& group, std::function<bool(const Lanes&)> is_
     : is_over_(std::move(is_over)) {
   std::vector<std::vector<std::uint32_t>> kinds;
   for (const FlowGroup::Lane& lane : group.lanes) kinds.emplace_back(lane.rates.size(), kNone);
-  std::vector<double> largest;
   std::vector<SharedRates::Link> links;
   for (const FlowGroup::Link& link : group.links) {
     SharedRates::Link& made = links.emplace_back();
@@ -118,8 +119,8 @@ JointRun::JointRun(const FlowGroup& group, std::function<bool(const Lanes&)> is_
     for (const auto& [lane, kind, times] : link.crossings) {
       std::uint32_t& number = kinds[lane][kind];
       if (number == kNone) {
-        number = static_cast<std::uint32_t>(largest.size());
-        largest.push_back(group.lanes[lane].rates[kind]);
+        number = static_cast<std::uint32_t>(largest_.size());
+        largest_.push_back(group.lanes[lane].rates[kind]);
       }
       made.crossings.push_back({number, static_cast<double>(times)});
     }
@@ -131,14 +132,13 @@ JointRun::JointRun(const FlowGroup& group, std::function<bool(const Lanes&)> is_
     }
     lanes_.emplace_back(with_fixed_flows(*group.lanes[lane].graph, fixed), kinds[lane]);
   }
-  shared_ = std::make_unique<SharedRates>(std::move(largest), std::move(links));
+  shared_ = std::make_unique<SharedRates>(largest_, std::move(links));
 }
 
 const JointRun::Lanes& JointRun::run() {
   for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) begin_step(lane);
   while (!over_) {
     if (has_changed_) renew_rates();
-    if (flows_.size() == 1) advance_alone();
     now_ = std::min(calendar_.next(), next_end_);
     ensure(now_ < std::numeric_limits<double>::infinity(), "a step of each job ends");
     if (next_end_ - now_ < kAtOnce) end_flows();
@@ -169,10 +169,22 @@ void JointRun::reach_due() {
       pass_point(at);
       continue;
     }
+    if (has_passed_alone(at, point)) continue;
     flows_.push_back({at, point.kind, point.bytes, now_, 0, 0});
     shared_->add_flow(point.kind);
     has_changed_ = true;
   }
+}
+
+/// Advances the clock to the end of a flow that begins now, if nothing else happens until then, and
+/// passes its point. Returns false otherwise.
+bool JointRun::has_passed_alone(At at, const LaneRun::Point& point) {
+  if (!flows_.empty() || !due_.empty() || has_to_end_) return false;
+  const double end = now_ + point.bytes / largest_[point.kind];
+  if (end >= calendar_.next()) return false;
+  now_ = end;
+  pass_point(at);
+  return true;
 }
 
 void JointRun::pass_point(At at) {
@@ -211,9 +223,9 @@ void JointRun::end_flows() {
     flows_.pop_back();
   }
   has_changed_ = true;
-  for (const At at : ended_) {
-    if (over_) return;
-    pass_point(at);
+  for (std::size_t i = 0; i < ended_.size() && !over_; ++i) {
+    has_to_end_ = i + 1 < ended_.size();
+    pass_point(ended_[i]);
     reach_due();
   }
 }
@@ -232,30 +244,6 @@ void JointRun::renew_rates() {
     next_end_ = std::min(next_end_, flow.end);
   }
   has_changed_ = false;
-}
-
-/// Passes from the only flow in progress to the next one, as long as that is the only thing that
-/// happens: a flow of the same kind follows it before the next point in the calendar.
-void JointRun::advance_alone() {
-  Flow& flow = flows_.front();
-  LaneRun& lane = lanes_[flow.at.lane];
-  const double next = calendar_.next();
-  while (true) {
-    const std::uint32_t first = lane.points[flow.at.point].first;
-    if (lane.points[flow.at.point + 1].first != first + 1) break;
-    const auto [point, delay] = lane.followers[first];
-    const LaneRun::Point& follower = lane.points[point];
-    LaneRun::Progress& progress = lane.progress[point];
-    if (follower.kind != flow.kind || progress.missing != 1) break;
-    const double at = std::max({flow.end + delay, progress.at, lane.began + follower.earliest});
-    if (at >= next) break;
-    progress.missing = 0;
-    flow.at.point = point;
-    flow.left = follower.bytes;
-    flow.since = at;
-    flow.end = at + follower.bytes / flow.rate;
-  }
-  next_end_ = flow.end;
 }
 
 }  // namespace
