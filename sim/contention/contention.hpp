@@ -1,8 +1,9 @@
 // Training jobs that share links, and the step times of each job beside the others. Jobs that share
 // links, directly or through other jobs, form a group and are simulated together
-// (sim/estimates/step/side_by_side), each from the begin of its next step on. The resulting step
-// times are valid until a job of the group changes, begins or ends. A job without shared links
-// keeps its own step time. Owned by the world, called by its jobs; one thread. Nanoseconds of the
+// (sim/estimates/step/side_by_side), each from the begin of its next step on; groups of steady jobs
+// without an engine, by their flows (sim/estimates/step/joint_run). The resulting step times are
+// valid until a job of the group changes, begins or ends. A job without shared links keeps its own
+// step time. Owned by the world, called by its jobs; one thread. Nanoseconds of the
 // policy clock.
 //
 // Limits: a step in progress keeps its duration when the group changes; each job gets the mean of
@@ -37,8 +38,8 @@ class Contention {
     /// Links of the job's flows, ascending; nothing: computed from the stepper when needed.
     std::optional<std::vector<LinkId>> links = {};
     /// True if the stepper never changes, the state is nominal, and no begin of a step is reported.
-    /// If all jobs of a group are steady, their steps begin together, and the result is cached. Of
-    /// the step of a steady job beside its group only the duration has a meaning.
+    /// If all jobs of a group are steady, their steps begin together, and the result is cached;
+    /// their steps beside the group have a duration and nothing else.
     bool steady = false;
   };
   /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().
