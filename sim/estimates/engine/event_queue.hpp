@@ -74,7 +74,7 @@ class EventQueue {
     std::size_t entries() const { return entries_; }
     /// Removes all entries, and begins buckets from `first` to `last`, which differ.
     void begin_rung(double first, double last, std::size_t buckets) {
-      for (std::size_t i = next_; i < used_; ++i) buckets_[i].clear();
+      for (; next_ < used_; ++next_) bucket(next_).clear();
       if (buckets_.size() < buckets) buckets_.resize(buckets);
       begin_ = first;
       used_ = buckets;
@@ -84,13 +84,14 @@ class EventQueue {
     /// Returns whether entries of this time lie in the buckets that are left.
     bool holds_time(double at) const { return at >= begin_ && bucket_of(at) >= next_; }
     void add_entry(const Entry& added) {
-      buckets_[bucket_of(added.at)].push_back(added);
+      bucket(bucket_of(added.at)).push_back(added);
       ++entries_;
     }
-    /// Exchanges the next bucket that is not empty for an empty one. Call only if one is left.
+    /// Moves the entries of the next bucket that is not empty. Call only if one is left.
     void take_bucket(std::vector<Entry>& taken) {
-      while (buckets_[next_].empty()) ++next_;
-      taken.swap(buckets_[next_++]);
+      while (bucket(next_).empty()) ++next_;
+      taken = bucket(next_);
+      bucket(next_++).clear();
       entries_ -= taken.size();
     }
 
@@ -102,7 +103,13 @@ class EventQueue {
       return bucket < static_cast<double>(last) ? static_cast<std::size_t>(bucket) : last;
     }
 
+    /// The last bucket is apart: it grows large, and the others keep their memory.
+    std::vector<Entry>& bucket(std::size_t number) {
+      return number + 1 == used_ ? last_ : buckets_[number];
+    }
+
     std::vector<std::vector<Entry>> buckets_;
+    std::vector<Entry> last_;
     std::size_t used_ = 0;  ///< buckets of this rung
     std::size_t next_ = 0;
     std::size_t entries_ = 0;
