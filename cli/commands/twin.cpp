@@ -262,15 +262,6 @@ int twin_trace(const TwinTraceOptions& options) {
 
 // ---- a cluster ------------------------------------------------------------------------------
 
-/// Returns the columns of jobs of a cluster, which must outlive the result.
-sim::ColumnsOf columns_in(const live::QueueCluster& cluster) {
-  return [&cluster](const JobSpec& job) {
-    sim::JobColumns columns = sim::columns_with_limit(job);
-    columns.name = cluster.titles().title_of(job.name);
-    return columns;
-  };
-}
-
 live::QueueCluster::Options reading_options(const TwinClusterOptions& options, TwinStatus& status) {
   const auto duration = [](double s) { return std::chrono::nanoseconds(to_nanos(s)); };
   live::QueueCluster::Options out;
@@ -293,7 +284,7 @@ int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluste
   live::describe_nodes(cluster.nodes(), nodes_per_rack, replay);
   replay.set_placement(options.placement);
   sim::Twin::Options chosen = twin_options(options.twin, replay, options.all_policies());
-  chosen.columns = columns_in(cluster);
+  chosen.columns = sim::columns_of_request;
   StaticPolicy observer;  // the cluster's own scheduler decides
   QueueTwin twin(observer, options.twin, std::move(chosen), clock_time, status);
   twin.show_at_once();

@@ -77,7 +77,7 @@ std::unique_ptr<Policy> make_choice(const JobReplay& replay, const JobChoice& ch
 
 std::unique_ptr<Policy> recorded_scheduler(const LogHeader& header, SwitchSink at_switch) {
   if (!header.has_choice()) return scheduler_of(header.replay());
-  return make_choice(header.replay(), header.choice(), sim::columns_with_limit,
+  return make_choice(header.replay(), header.choice(), sim::columns_of_request,
                      std::move(at_switch));
 }
 

@@ -141,7 +141,7 @@ void GangFollower::submit_gang(Tracked& known, const KubeGang& gang) {
   JobSpec spec;
   spec.id = known.job = {world_.jobs().submitted()};
   spec.name = gang.id;
-  titles_.add_title(gang.id, gang.name);
+  spec.title = gang.name;
   spec.user = gang.queue;
   spec.pool = gang.queue;
   spec.submit = gang.submitted_s * kNanosPerSecond;

@@ -11,7 +11,6 @@
 
 #include "live/kubernetes/adapter.hpp"
 #include "live/kubernetes/reading.hpp"
-#include "live/queue/job_titles.hpp"
 #include "live/queue/node_map.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/world.hpp"
@@ -52,8 +51,6 @@ class GangFollower {
 
   /// Returns the id of the gang of a job of the world; empty for an unknown job.
   std::string id_of(JobId job) const;
-  /// Returns the names that users gave the jobs of the world, by their ids in the scheduler.
-  const JobTitles& titles() const { return titles_; }
   /// Returns the number of gangs with a placement that is not complete.
   std::size_t open_orders() const;
 
@@ -93,7 +90,6 @@ class GangFollower {
   GangOutlet& outlet_;
   std::map<std::string, Tracked> gangs_;  ///< keys are ids
   std::map<JobId, std::string> ids_;      ///< ids of the gangs of the world's jobs
-  JobTitles titles_;
   std::int64_t now_s_ = 0;
 };
 

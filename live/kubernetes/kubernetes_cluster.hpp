@@ -38,7 +38,6 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
   KubernetesCluster(KubeAdapter& adapter, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
-  const JobTitles& titles() const override { return follower_.titles(); }
   std::size_t open_orders() const override { return follower_.open_orders(); }
   std::string lease_text() const override;
   std::string mode_objection(HandOverMode mode) const override;

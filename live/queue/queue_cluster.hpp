@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "live/queue/job_titles.hpp"
 #include "live/queue/node_map.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/backend.hpp"
@@ -80,8 +79,6 @@ class QueueCluster : public Backend, protected Carrier {
   const NodeMap& nodes() const { return nodes_; }
   /// Returns the scheduler's id of a job of the world; empty for an unknown job.
   virtual std::string id_of(JobId job) const = 0;
-  /// Returns the names that users gave the jobs of the world, by the scheduler's ids.
-  virtual const JobTitles& titles() const = 0;
   /// Returns the jobs of the world: those that wait, and those that have GPUs.
   const JobTable& jobs() const { return world_.jobs(); }
   /// Returns the number of orders that the scheduler has not carried out yet.

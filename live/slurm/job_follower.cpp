@@ -310,7 +310,6 @@ void JobFollower::submit_job(Tracked& job, const SlurmJob& row) {
   if (!occupies && !waits) return;
   JobSpec spec = request_of(row, nodes_);
   spec.id = job.job = {world_.jobs().submitted()};
-  titles_.add_title(row.id, row.name);
   ids_[job.job] = row.id;
   job.stage = Stage::waiting;
   outlet_.emit_event(JobSubmitted{std::move(spec)});

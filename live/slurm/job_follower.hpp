@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "live/queue/job_titles.hpp"
 #include "live/queue/node_map.hpp"
 #include "live/slurm/answers.hpp"
 #include "live/slurm/follow_rules.hpp"
@@ -52,8 +51,6 @@ class JobFollower {
   std::size_t open_orders() const;
   /// Returns Slurm's id of a job of the world; empty for an unknown job.
   std::string id_of(JobId job) const;
-  /// Returns the names that users gave the jobs of the world, by their ids in the scheduler.
-  const JobTitles& titles() const { return titles_; }
 
  private:
   /// Stage of a job. `unseen`: not in the world. `leaving`: requeued, still on its nodes.
@@ -105,7 +102,6 @@ class JobFollower {
   WaitingLeases leases_;
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
-  JobTitles titles_;
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;

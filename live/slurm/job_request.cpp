@@ -51,6 +51,7 @@ JobSpec request_of(const SlurmJob& row, const NodeMap& nodes) {
       is_placed ? static_cast<std::uint32_t>(nodes.find_all(row.placed_on).size()) : row.nodes;
   JobSpec spec;
   spec.name = row.id;
+  spec.title = row.name;
   spec.user = row.user;
   spec.pool = pool_of(row);
   spec.submit = row.submit_s * kNanosPerSecond;

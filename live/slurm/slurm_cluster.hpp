@@ -32,7 +32,6 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   SlurmCluster(SlurmCommands& commands, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
-  const JobTitles& titles() const override { return follower_.titles(); }
   std::size_t open_orders() const override { return follower_.open_orders(); }
   Nanos clock_ahead() const override { return clock_.ahead(); }
 

@@ -127,13 +127,20 @@ std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
 
 void FreeGpus::refresh_from(const ClusterState& state) {
   const std::uint64_t kept = state.changed_nodes.size();
+  const bool is_simple = slices_ == 1 && excluded_.empty();
+  const auto update = [&](std::uint32_t node) {
+    if (!is_simple) return update_node(node);
+    known_[node] = 0;
+    if (per_node_[node] != state.free_per_node[node]) {
+      set_free_count(node, state.free_per_node[node]);
+    }
+  };
   if (state_ != &state || state.changes - followed_ > kept) {
     state_ = &state;
-    for (std::uint32_t node = 0; node < nodes(); ++node) update_node(node);
+    for (std::uint32_t node = 0; node < nodes(); ++node) update(node);
   } else {
-    for (; followed_ < state.changes; ++followed_)
-      update_node(state.changed_nodes[followed_ % kept]);
-    for (const std::uint32_t node : ours_) update_node(node);
+    for (; followed_ < state.changes; ++followed_) update(state.changed_nodes[followed_ % kept]);
+    for (const std::uint32_t node : ours_) update(node);
   }
   ours_.clear();
   followed_ = state.changes;
@@ -203,7 +210,7 @@ std::optional<GpuRuns> FreeGpus::take_part(std::uint32_t slices) {
   return out;
 }
 
-/// Marks ids of one GPU, or in a cluster of GPUs one id, as free or taken.
+/// Marks ids of one GPU, or in a cluster of GPUs ids of one node, as free or taken.
 void FreeGpus::mark_run(GpuRuns::Run run, bool free) {
   const std::uint32_t per_node = gpus_per_node_ * slices_;
   const std::uint32_t node = run.first / per_node, at = run.first % per_node;
@@ -214,7 +221,9 @@ void FreeGpus::mark_run(GpuRuns::Run run, bool free) {
     std::uint64_t& word = bits[here.first / 64];
     word = free ? word | chosen : word & ~chosen;
   });
-  if (slices_ == 1) return set_free_count(node, free ? per_node_[node] + 1 : per_node_[node] - 1);
+  if (slices_ == 1) {
+    return set_free_count(node, free ? per_node_[node] + run.count : per_node_[node] - run.count);
+  }
   const std::uint32_t gpu = run.first / slices_;
   set_room(gpu, free ? room_[gpu] + run.count : room_[gpu] - run.count);
 }
@@ -226,6 +235,12 @@ void FreeGpus::remove_gpus(const GpuRuns& gpus) {
 }
 
 void FreeGpus::return_gpus(const GpuRuns& gpus) {
+  if (slices_ == 1 && excluded_.empty() && state_->parts.empty()) {
+    for (const GpuRuns::Run& run : gpus.runs()) {
+      by_range(run, gpus_per_node_, [this](GpuRuns::Run here) { mark_run(here, true); });
+    }
+    return;
+  }
   for (const GpuRuns::Run& run : gpus.runs()) {
     by_range(run, slices_, [this](GpuRuns::Run here) {
       const std::uint32_t node = here.first / (gpus_per_node_ * slices_);

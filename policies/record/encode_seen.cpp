@@ -24,6 +24,7 @@ void encode(const JobSpec& job, JobRecord& out) {
   out.set_name(job.name);
   out.set_user(job.user);
   out.set_pool(job.pool);
+  out.set_title(job.title);
   out.set_qos(job.qos);
   out.set_submit_ns(job.submit);
   out.set_estimate_ns(job.estimate);
@@ -50,6 +51,7 @@ JobSpec decode(const JobRecord& record) {
               .name = record.name(),
               .user = record.user(),
               .pool = record.pool(),
+              .title = record.title(),
               .qos = record.qos(),
               .submit = record.submit_ns(),
               .estimate = record.estimate_ns(),

@@ -70,15 +70,19 @@ void GpuOwners::mark_free(NodeId node, GpuRuns::Run run, bool free) {
 }
 
 void GpuOwners::own(GpuRuns::Run run, JobId owner) {
+  std::fill_n(state_.owner.begin() + run.first, run.count, owner);
+  const bool frees = owner == ClusterState::kNobody;
   const std::uint32_t size = cluster_.shape().gpus_per_node;
   std::uint32_t node = run.first / size, end = (node + 1) * size;
   for (; run.count > 0; ++node, end += size) {
     const GpuRuns::Run here{run.first, std::min(run.count, end - run.first)};
-    for (std::uint32_t i = 0; i < here.count; ++i) state_.owner[here.first + i] = owner;
     if (some_lost_) {
       recount_free({node});
+    } else if (here.count == size && size <= 64) {
+      state_.free_bits[node] = frees ? ~std::uint64_t{0} >> (64 - size) : 0;
+      set_free(state_, {node}, frees ? size : 0);
     } else {
-      mark_free({node}, here, owner == ClusterState::kNobody);
+      mark_free({node}, here, frees);
     }
     run = {end, run.count - here.count};
   }

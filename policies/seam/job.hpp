@@ -184,6 +184,8 @@ struct JobSpec {
   JobId id;
   std::string name, user;
   std::string pool;  ///< virtual cluster, queue or tenant
+  /// name that the user of a job of a real cluster gave, which other jobs may have too; empty: none
+  std::string title = {};
   std::string qos = {};  ///< quality of service of a scheduler such as Slurm; empty: none
   Nanos submit = 0;  ///< instant of submission
   /// Expected duration; 0: unknown. The real duration differs, unless the run declares that

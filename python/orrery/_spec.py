@@ -75,6 +75,8 @@ class JobSpec:
         Quality of service of a scheduler such as Slurm; empty: none.
     gpu_kinds : List[str]
         Kinds of GPUs that it may use, preferred ones first; empty: any.
+    title : str
+        Name that its user gave, which other jobs may have too; empty: none.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -102,6 +104,7 @@ class JobSpec:
     max_prefetch: int
     qos: str
     gpu_kinds: List[str]
+    title: str
 
 
 class JobAttributes:
@@ -212,6 +215,11 @@ class JobAttributes:
     def gpu_kinds(self) -> List[str]:
         """Kinds of GPUs that it may use, preferred ones first; empty: any."""
         return self.spec.gpu_kinds
+
+    @property
+    def title(self) -> str:
+        """Name that its user gave, which other jobs may have too; empty: none."""
+        return self.spec.title
 
     @property
     def shares(self) -> Shares:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any, List, Union
+from typing import Any, List, Optional, Union
 
 import pandas as pd
 
 from orrery._answer import Answer
-from orrery._charts import Axis, Chart, Line, Mark, Rule
+from orrery._charts import Axis, Bars, Chart, Line, Mark, Rule
 from orrery._errors import InputError
 from orrery._extras import require
 from orrery._html import number
@@ -23,8 +23,15 @@ _GOALS = {
     "slowdown_mean": "mean slowdown",
     "end_s": "end of the run (s)",
 }
+_COSTS = {
+    "wait_mean_s": "mean wait",
+    "jct_mean_s": "mean completion time",
+    "end_s": "end of the run",
+}
+_INTERVALS = ["median_s", "low80_s", "high80_s", "low95_s", "high95_s"]
 _FORECASTS = ["job_id", "kind", "made_s", "median_s", "low80_s", "high80_s", "low95_s", "high95_s",
               "actual_s"]  # fmt: skip
+_NOW = ["job_id", "kind", "made_s", *_INTERVALS, "policy"]
 _SCORE = ["kind", "horizon", "forecasts", "median_error_s", "within_1_min", "within_10_min",
           "coverage_80", "coverage_95"]  # fmt: skip
 _POLICIES = ["made_s", "policy", "goal", "value"]
@@ -41,14 +48,21 @@ class TwinScore:
         Each forecast whose instant is known, beside this instant.
     policies : pandas.DataFrame
         Goals of each policy at each forecast: ``made_s``, ``policy``, ``goal``, ``value``.
+    lost_node : pandas.DataFrame
+        Costs of losing a node at the newest forecast, with their intervals; empty without one.
     """
 
     def __init__(
-        self, score: pd.DataFrame, forecasts: pd.DataFrame, policies: pd.DataFrame
+        self,
+        score: pd.DataFrame,
+        forecasts: pd.DataFrame,
+        policies: pd.DataFrame,
+        lost_node: Optional[pd.DataFrame] = None,
     ) -> None:
         self.score = score
         self.forecasts = forecasts
         self.policies = policies
+        self.lost_node = pd.DataFrame(columns=_NOW) if lost_node is None else lost_node
 
     def errors(self) -> Answer:
         """Return the median error of the forecasts by horizon.
@@ -133,19 +147,58 @@ class TwinScore:
         text = f"The mean regret of {active} is {mean}: {name}, {len(table)} forecasts."
         return Answer("Regret of the active policy", text, table, chart)
 
+    def node_loss(self) -> Answer:
+        """Return the cost of losing a node at the newest forecast, with its intervals.
+
+        Returns
+        -------
+        Answer
+            The rows of ``lost_node``. Work that is done again (``lost_gpu_s``) is in the table and
+            in the text, not in the drawing, which is in seconds.
+
+        Raises
+        ------
+        InputError
+            If the newest forecast has no such cost: no job waits, or the table is an older one.
+        """
+        if self.lost_node.empty:
+            raise InputError("now.csv: expected the cost of losing a node, found none: no job "
+                             "waits, or an earlier build wrote it")  # fmt: skip
+        table = self.lost_node[["job_id", "policy", "made_s", *_INTERVALS]]
+        table = table.rename(columns={"job_id": "cost"}).reset_index(drop=True)
+        rows = table[table["cost"].isin(list(_COSTS))]
+        places = [float(place) for place in range(len(rows))]
+        names = [_COSTS[cost] for cost in rows["cost"]]
+        marks: List[Mark] = [
+            Bars(places, list(rows["low95_s"]), list(rows["high95_s"]), "95%", 5, height=0.25),
+            Bars(places, list(rows["low80_s"]), list(rows["high80_s"]), "80%", 0, height=0.5),
+            Line(list(rows["median_s"]), places, "median", 1, joined=False),
+        ]
+        policy = str(table["policy"].iloc[0])
+        chart = Chart(f"Cost of losing a node now under {policy}", Axis("seconds more"),
+                      Axis("", ticks=list(zip(places, names))), marks, 2.6)  # fmt: skip
+        said = [f"{_COSTS[row['cost']]} {_with_interval(row)} s" if row["cost"] in _COSTS
+                else f"{_with_interval(row)} GPU-seconds of work again"
+                for row in table.to_dict("records")]  # fmt: skip
+        return Answer("Cost of a lost node", f"A lost node costs: {', '.join(said)}.", table, chart)
+
     def plot(self) -> Any:
-        """Draw errors, coverages and regret below each other with matplotlib.
+        """Draw errors, coverages, regret and the cost of a lost node below each other.
+
+        Without forecasts there is no regret, and while no job waits no cost of a lost node.
 
         Returns
         -------
         list of matplotlib.axes.Axes
-            The three drawings.
+            The drawings.
         """
         require("matplotlib", "plot")
         pyplot = import_module("matplotlib.pyplot")
         answers = [self.errors(), self.coverage()]
         if len(self.policies):
             answers.append(self.regret())
+        if not self.lost_node.empty:
+            answers.append(self.node_loss())
         size = (7.5, 3.4 * len(answers))
         _, axes = pyplot.subplots(len(answers), 1, figsize=size, layout="constrained")
         for answer, each in zip(answers, axes):
@@ -182,7 +235,19 @@ def twin_score(folder: Union[str, "os.PathLike[str]"]) -> TwinScore:
     # The last line may not be complete while the twin runs.
     forecasts = forecasts.dropna(subset=["actual_s"]).reset_index(drop=True)
     return TwinScore(_table(place, "score.csv", _SCORE), forecasts,
-                     _table(place, "policies.csv", _POLICIES))  # fmt: skip
+                     _table(place, "policies.csv", _POLICIES), _lost_node(place))  # fmt: skip
+
+
+def _lost_node(folder: Path) -> Optional[pd.DataFrame]:
+    if not (folder / "now.csv").exists():
+        return None
+    now = _table(folder, "now.csv", _NOW)
+    return now[now["kind"] == "node_loss"].reset_index(drop=True)
+
+
+def _with_interval(row: Any) -> str:
+    low, high = number(float(row["low80_s"])), number(float(row["high80_s"]))
+    return f"{number(float(row['median_s']))} (80%: {low} to {high})"
 
 
 def _table(folder: Path, name: str, columns: List[str]) -> pd.DataFrame:

@@ -261,6 +261,7 @@ def job(gpus: int = 8, id: int = 0, **fields: Any) -> JobSpec:
         "can_change_layout": False,
         "qos": "",
         "gpu_kinds": [],
+        "title": "",
     }
     unknown = set(fields) - set(plain)
     if unknown:

@@ -15,10 +15,10 @@ constexpr double kShrinkage = 5;       // errors of its type that count beside a
 constexpr double kSharpness = 10;      // fall of the weight with the relative error
 constexpr double kLeastWeight = 0.05;  // share of the best kind's; lighter kinds are left out
 constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
-constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
-constexpr char kNumbered = 'o';              // type of the kinds by a name with its digits
+constexpr double kNeededGain = 0.98;          // limit of the mixture's error over that of the size
+constexpr char kNumbered = 'o';               // type of the kinds by a name with its digits
 constexpr std::size_t kMostNumbered = 16384;  // kinds of that type with one job, at most
-constexpr int kPriorPoints = 9;       // odd: the one in the middle is the median
+constexpr int kPriorPoints = 9;               // odd: the one in the middle is the median
 
 double log_error(double estimate_s, double duration_s) {
   return std::abs(std::log(std::max(estimate_s, 1.0) / std::max(duration_s, 1.0)));
@@ -32,18 +32,37 @@ void add_prior(double median_s, double error, WeightedDurations& weighted) {
   }
 }
 
+/// Adds the durations `known_s`, each with the weight `each`, and the durations `others`, in
+/// ascending order, which both must have. Leaves out durations of at most `elapsed_s`.
+void add_sorted(const std::vector<double>& known_s, const WeightedDurations& others, double each,
+                double elapsed_s, WeightedDurations& weighted) {
+  const auto add = [&](double duration_s, double weight) {
+    if (duration_s > elapsed_s) weighted.emplace_back(duration_s, weight);
+  };
+  auto next = others.begin();
+  for (const double duration_s : known_s) {
+    for (; next != others.end() && next->first <= duration_s; ++next)
+      add(next->first, next->second);
+    add(duration_s, each);
+  }
+  for (; next != others.end(); ++next) add(next->first, next->second);
+}
+
 /// Sorts durations that are sorted up to each of the places `ends`, from the place before on.
 void merge_sorted(std::vector<std::ptrdiff_t> ends, WeightedDurations& weighted) {
-  const auto begin = weighted.begin();
+  WeightedDurations merged(ends.size() > 1 ? weighted.size() : 0);
   while (ends.size() > 1) {
-    std::vector<std::ptrdiff_t> merged;
-    std::ptrdiff_t from = 0;
-    for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
-      std::inplace_merge(begin + from, begin + ends[i], begin + ends[i + 1]);
-      merged.push_back(from = ends[i + 1]);
+    const auto from = weighted.begin();
+    auto to = merged.begin();
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < ends.size(); i += 2) {
+      const auto begin = from + (i == 0 ? 0 : ends[i - 1]), middle = from + ends[i];
+      const auto end = from + ends[std::min(i + 1, ends.size() - 1)];
+      to = std::merge(begin, middle, middle, end, to);
+      ends[left++] = to - merged.begin();
     }
-    if (ends.size() % 2 == 1) merged.push_back(ends.back());
-    ends = std::move(merged);
+    ends.resize(left);
+    weighted.swap(merged);
   }
 }
 
@@ -176,19 +195,19 @@ DurationDistribution DurationModel::mixture(const JobKinds& job, double elapsed_
   if (job.kinds.empty()) add_prior(job.guess_s, kUnknownError, weighted);
   for (const auto& [kind, error, weight] : job.kinds) {
     own.clear();
-    for (const double duration_s : kind->sorted) own.push_back({duration_s, 1});
-    const auto known = static_cast<std::ptrdiff_t>(own.size());
     add_prior(kind->median(), error, own);
-    std::inplace_merge(own.begin(), own.begin() + known, own.end());
     auto count = static_cast<double>(kind->sorted.size() + 1);
     if (sees_running && !kind->running.empty() && !kind->is_full()) {
       WeightedDurations running;
-      for (const double each_s : kind->running) running.push_back({each_s, 1});
+      for (const double each_s : kind->running) running.emplace_back(each_s, 1);
+      for (const double duration_s : kind->sorted) own.emplace_back(duration_s, 1);
       spread_running(running, own);
       count += static_cast<double>(kind->running.size());
-    }
-    for (const auto& [duration_s, own_weight] : own) {
-      if (duration_s > elapsed_s) weighted.push_back({duration_s, weight * own_weight / count});
+      for (auto& each : own) each.second = weight * each.second / count;
+      add_sorted({}, own, 0, elapsed_s, weighted);
+    } else {
+      for (auto& each : own) each.second = weight * each.second / count;
+      add_sorted(kind->sorted, own, weight / count, elapsed_s, weighted);
     }
     ends.push_back(static_cast<std::ptrdiff_t>(weighted.size()));
   }

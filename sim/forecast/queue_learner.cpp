@@ -26,8 +26,9 @@ JobColumns columns_of_spec(const JobSpec& job) {
   return {.gpus = job.gpus, .user = job.user, .pool = job.pool};
 }
 
-JobColumns columns_with_limit(const JobSpec& job) {
+JobColumns columns_of_request(const JobSpec& job) {
   JobColumns columns = columns_of_spec(job);
+  columns.name = job.title;
   columns.limit_s = job.estimate / kNanosPerSecond;
   return columns;
 }

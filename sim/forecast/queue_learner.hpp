@@ -24,9 +24,9 @@ using ColumnsOf = std::function<JobColumns(const JobSpec&)>;
 
 /// Returns the columns that a JobSpec has: user, virtual cluster and size, without name and limit.
 JobColumns columns_of_spec(const JobSpec& job);
-/// Returns these columns and the time limit of a job of a real cluster: the estimate that policies
-/// see.
-JobColumns columns_with_limit(const JobSpec& job);
+/// Returns the columns of a job of a real cluster: those of columns_of_spec(), the title as name,
+/// and the estimate, which is the time limit there, as limit.
+JobColumns columns_of_request(const JobSpec& job);
 /// Returns a function that adds name and limit from the job of the log with the same id; of several
 /// jobs with one id the first counts. Copies the columns of `log`.
 ColumnsOf columns_of_log(const std::vector<TraceJob>& log);

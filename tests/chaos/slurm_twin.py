@@ -1,17 +1,18 @@
 """Forecasts of `orrery twin slurm` beside those of `squeue --start`, on a real Slurm under load.
 
 python3 tests/chaos/slurm_twin.py [--minutes 30] [--load 1.1] [--seed 1] [--record FILE]
-    [--log OUT.csv] [--backlog 50]
+    [--log OUT.csv] [--backlog 50] [--policies conservative,srtf]
 
 Four users (root only; otherwise one) submit jobs of one minute and more, with limits of 1.2 to 5
 times their durations, to eight nodes that Slurm's own backfill manages. The twin makes a forecast
-every ten seconds, and `squeue --start` is read every five. A pair is a forecast of a start and the
-newest answer of Slurm before it, if Slurm had an estimate. The table has a row for each horizon
-(time until the twin's median) and is of all pairs whose jobs have started. Counted as wrong: a
-median error above a quarter of Slurm's at 1, 5 or 15 minutes, and a coverage of the intervals
-beyond 80 +-5 and 95 +-3 percent. The first `--backlog` jobs are submitted at once. --log writes the
-jobs as a log for `orrery twin jobs` and runs nothing; with a record, the twin's tables stay in a
-folder beside it.
+every ten seconds, and `squeue --start` is read every five. The first of `--policies` stands for
+Slurm, whose backfill has a reservation for each job in line, as `conservative` has. A pair is a
+forecast of a start and the newest answer of Slurm before it, if Slurm had an estimate. The table
+has a row for each horizon (time until the twin's median) and is of all pairs whose jobs have
+started. Counted as wrong: a median error above a quarter of Slurm's at 1, 5 or 15 minutes, and a
+coverage of the intervals beyond 80 +-5 and 95 +-3 percent. The first `--backlog` jobs are submitted
+at once. --log writes the jobs as a log for `orrery twin jobs` and runs nothing; with a record, the
+twin's tables stay in a folder beside it.
 """
 
 import bisect
@@ -102,7 +103,7 @@ def run_under_load(slurm, options, folder):
                 options.backlog)  # fmt: skip
     slurm.environment["SLURM_TIME_FORMAT"] = "%s"
     twin = subprocess.Popen(
-        [PROGRAM, "twin", "slurm", "--policy", "easy,srtf", "--partition", "other", "--every",
+        [PROGRAM, "twin", "slurm", "--policy", options.policies, "--partition", "other", "--every",
          "10", "--horizon", "3600", "--out", folder, "--json"],
         env=slurm.environment, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -182,7 +183,8 @@ def keep_tables(folder, options):
 
 
 def main():
-    options = arguments(__doc__, minutes=30.0, load=1.1, log="", backlog=50)
+    options = arguments(__doc__, minutes=30.0, load=1.1, log="", backlog=50,
+                        policies="conservative,srtf")  # fmt: skip
     if options.log:
         write_log(Load(random.Random(options.seed), options.minutes, options.load, USERS,
                        options.backlog), options.log)  # fmt: skip
@@ -195,7 +197,8 @@ def main():
             forecasts, watch, submitted = run_under_load(slurm, options, folder)
             keep_tables(folder, options)
             pairs, inside = pairs_of(forecasts, watch)
-            book.add({"seed": options.seed, "minutes": options.minutes, "jobs": submitted,
+            book.add({"seed": options.seed, "policies": options.policies,
+                      "minutes": options.minutes, "jobs": submitted,
                       "jobs waiting in the median": statistics.median(watch.waiting),
                       "pairs": len(pairs), "forecasts of a start": len(inside),
                       "inside 80%": sum(each[0] for each in inside),

@@ -3,6 +3,7 @@ Slurm is written down."""
 
 import json
 
+import pytest
 from conftest import orrery
 from written_slurm import WrittenSlurm
 
@@ -24,15 +25,24 @@ def test_a_twin_learns_durations_from_the_names_of_jobs(tmp_path):
     assert later["log_error_mean"] < 0.5 * later["by_size_log_error_mean"], later
 
 
-def test_a_choice_on_a_cluster_reads_the_time_limits_and_its_log_replays(tmp_path):
-    """Only the limits tell that sjf starts short jobs first: names, users and sizes are equal."""
+@pytest.mark.parametrize("told_by", ["limits", "names"])
+def test_a_choice_on_a_cluster_reads_names_and_limits_and_its_log_replays(tmp_path, told_by):
+    """Only the limits, or only the names, tell that sjf starts short jobs first: users and sizes
+    are equal, and with names each job has another limit."""
     slurm, log = WrittenSlurm(tmp_path / "slurm"), tmp_path / "choice.log"
-    limits = ["1:00", "30:00"]
-    for number in range(8):
-        slurm.add("job", KINDS[number % 2][1], 1, 1.5, 1.7, limit=limits[number % 2])
-    slurm.add("job", 60, 8, 10.5, 10.6, limit="2:00")
+
+    def add(number, is_long, *times):
+        name, limit = "job", (1, 30)[is_long]
+        if told_by == "names":
+            name, limit = KINDS[is_long][0], (1, 200)[is_long] + number
+        slurm.add(name, *times, limit=f"{limit}:00")
+
+    for number in range(16):  # two times eight
+        at_s = 1.5 if number < 8 else 6
+        add(number, number % 2, (1, 4)[number % 2], 1, at_s, at_s + 0.2)
+    slurm.add("other", 60, 8, 10.5, 10.6, limit="2:00")
     for number in range(60):  # long ones first
-        slurm.add("job", 1, 8, 11.5, limit=limits[number < 30])
+        add(16 + number, number < 30, 1, 8, 11.5)
     result = orrery("cluster", "slurm", "--policy", "fifo", "--choose", "sjf", "--by", "wait",
                     "--choose-every", "0.25", "--partition", "orrery", "--every", "0.25", "--mode",
                     "drive", "--for", "30", "--record", log, env=slurm.environment)  # fmt: skip

@@ -26,6 +26,12 @@ POLICIES = """made_s,policy,goal,value
 3600,srtf,wait_mean_s,70
 3600,srtf,slowdown_mean,1
 """
+NOW = """job_id,kind,made_s,median_s,low80_s,high80_s,low95_s,high95_s,policy
+139,start,100,110,100,820,100,,easy
+wait_mean_s,node_loss,100,90,30,200,5,250,easy
+jct_mean_s,node_loss,100,80,34,190,9,235,easy
+lost_gpu_s,node_loss,100,1177,490,1685,490,1685,easy
+"""
 
 
 @pytest.fixture
@@ -78,6 +84,26 @@ def test_a_policy_without_an_end_has_no_regret_and_two_plots_remain_without_fore
     assert len(score.plot()) == 2
     with pytest.raises(orrery.InputError, match="wait for the first"):
         score.regret()
+
+
+def test_the_cost_of_a_lost_node_is_that_of_the_newest_forecast(folder):
+    score = orrery.twin_score(folder)
+    assert score.lost_node.empty
+    with pytest.raises(orrery.InputError, match="no job waits"):
+        score.node_loss()
+    (folder / "now.csv").write_text(NOW)
+    score = orrery.twin_score(folder)
+    answer = score.node_loss()
+    assert list(answer.table["cost"]) == ["wait_mean_s", "jct_mean_s", "lost_gpu_s"]
+    assert "mean wait 90 (80%: 30 to 200) s" in answer.text
+    assert "1177 (80%: 490 to 1685) GPU-seconds" in answer.text.replace(",", "")
+    axes = answer.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "mean wait", "mean completion time"]  # fmt: skip
+    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert bars == [(5, 250), (9, 235), (30, 200), (34, 190)]
+    assert [axes.get_title(loc="left").split()[0] for axes in score.plot()] == [
+        "Error", "Coverage", "Regret", "Cost"]  # fmt: skip
 
 
 def test_missing_tables_and_columns_are_named(folder, tmp_path):

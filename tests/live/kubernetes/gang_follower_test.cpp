@@ -44,6 +44,7 @@ class Followed : public GangOutlet {
     return assign;
   }
   GangFollower& follower() { return follower_; }
+  const World& world() const { return world_; }
 
   void emit_event(Event event) override {
     world_.apply(event, now * kNanosPerSecond);
@@ -82,7 +83,7 @@ TEST(GangFollower, AGangWaitsUntilAllOfItsPodsAreThere) {
   followed.read();
   EXPECT_EQ(followed.events, Words{"submitted"});
   EXPECT_EQ(followed.follower().id_of({0}), "ml/a");
-  EXPECT_EQ(followed.follower().titles().title_of("ml/a"), "name of ml/a");
+  EXPECT_EQ(followed.world().jobs()[{0}].spec.title, "name of ml/a");
   followed.kube.gang("ml/a").state = GangState::incomplete;
   followed.read();
   EXPECT_EQ(followed.events, Words{"cancelled"});

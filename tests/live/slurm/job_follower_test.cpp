@@ -13,8 +13,7 @@ TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
   with.slurm.jobs["17"] = {.nodes = 2, .per_node = 3};
   with.slurm.jobs["17"].name = "train|7";
   EXPECT_EQ(with.read(1000), "submitted");
-  EXPECT_EQ(with.follower.titles().title_of("17"), "train|7");
-  EXPECT_EQ(with.follower.titles().title_of("18"), "");
+  EXPECT_EQ(with.world().jobs()[{0}].spec.title, "train|7");
   EXPECT_EQ(with.start(0, {{0}, {1}, {2}, {8}, {9}, {10}}), "");
   EXPECT_EQ(with.slurm.executed.back(), "update JobId=17 ReqNodeList=n1,n3 StartTime=now");
   EXPECT_EQ(with.slurm.jobs["17"].comment, "[orrery:7]");

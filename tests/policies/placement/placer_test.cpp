@@ -39,6 +39,21 @@ TEST(FreeGpus, APassRemembersWhatItGaveAway) {
   EXPECT_EQ(out, GpuRuns::range({4}, 1));
 }
 
+TEST(FreeGpus, GpusOfSeveralNodesComeBackTogether) {
+  for (const std::uint32_t size : {4u, 72u}) {  // 72: two words of bits for each node
+    FreePool pool(3, size);
+    const GpuRuns gpus = GpuRuns::range({size - 3}, size + 5);  // of all three nodes
+    pool.free_gpus().remove_gpus(gpus);
+    EXPECT_EQ(pool.free_gpus().total(), 2 * size - 5);
+    EXPECT_EQ(pool.free_gpus().in_node(1), 0u);
+    pool.free_gpus().return_gpus(gpus);
+    for (std::uint32_t node = 0; node < 3; ++node) {
+      EXPECT_EQ(pool.free_gpus().in_node(node), size);
+    }
+    EXPECT_EQ(pool.place_job(*make_placer("count"), 3 * size).size(), 3 * size);
+  }
+}
+
 TEST(FreeGpus, TakingMoreThanThereIsIsADefect) {
   FreePool pool(1, 4);
   GpuRuns out;

@@ -25,6 +25,7 @@ std::vector<Event> every_event(toy::Dice& dice) {
   second.name = dice.text();
   second.user = dice.text();
   second.pool = dice.text();
+  second.title = dice.text();
   second.qos = dice.text();
   second.submit = dice.nanos();
   second.estimate = dice.nanos();
