@@ -4,9 +4,10 @@ Telemetry: the time that the report of a step adds to an optimizer step, in pair
 torchrun and one under `orrery run`. Group: step time at 48 MiB of gradients in buckets of 25 MiB
 (run_bench.py), with torchrun against itself. Forecast: each of four programs is calibrated on two
 ranks with its compute declared as a sleep, and compared with real runs of two and of four ranks,
-in turns with plain torchrun; medians of the rounds. Rebalancing: a program is calibrated, and the
-simulator forecasts its step with one slow rank under predictive-rebalance; real runs have the same
-slow rank and policy.
+in turns with plain torchrun; medians of the rounds. Recovery: the same with a rank that is killed
+halfway, and the time of the step in which this happens. Rebalancing: a program is calibrated, and
+the simulator forecasts its step with one slow rank under predictive-rebalance; real runs have the
+same slow rank and policy.
 
 A row passes if the error of the forecast is within its goal, or within twice torchrun's own noise:
 the largest deviation of one of its runs from their median. Exit code 1 if a row fails.
@@ -26,6 +27,8 @@ import run_bench
 
 programs = run_bench.programs
 SCRIPTS = ("ddp.py", "fsdp.py", "hugging_face.py", "light.py")
+#: A lost rank ends this one.
+ENDS_AT_A_LOSS = "fsdp.py"
 
 
 def run(words, steps, **more):
@@ -81,6 +84,20 @@ def print_row(name, ranks, forecast_s, orrery_s, torchrun_s, goal):
     return passes
 
 
+def compared(scenario, ranks, asked, told, *more):
+    """Forecast and real run of a calibrated program on so many ranks."""
+    text = run([programs.PROGRAM, "compare", scenario, "--ranks", ranks, "--json",
+                "--set", f"run.steps={asked.steps}", *more], 100000, **told)  # fmt: skip
+    (seen,) = json.loads(text)["runs"]
+    return seen
+
+
+def step_of_a_loss(seen):
+    """The time of a step in which a rank is lost: the median step, and the time lost."""
+    (lost_s,) = seen["lost_s"]
+    return seen["step_time_s"] + lost_s
+
+
 def forecast_passes(script, asked):
     """Prints the rows of a program's forecasts. Returns true if all of them pass.
 
@@ -89,6 +106,8 @@ def forecast_passes(script, asked):
     told = {"SLEEP_S": str(asked.sleep)}
     goals = {2: 0.10, 4: 0.15}
     forecasts_s, orrery_s, torchrun_s = ({ranks: [] for ranks in goals} for _ in range(3))
+    kill = ("--set", f"faults=[{{at_step: {asked.steps // 2}, rank: 1, kill: true}}]")
+    loss_forecasts_s, losses_s = [], []
     with tempfile.TemporaryDirectory() as folder:
         scenario = pathlib.Path(folder) / f"{pathlib.Path(script).stem}.yaml"
         for _ in range(asked.runs):
@@ -96,13 +115,20 @@ def forecast_passes(script, asked):
                  "--", "python", programs.PROGRAMS / script], 100000, **told)  # fmt: skip
             for ranks in goals:
                 torchrun_s[ranks].append(torchrun_step(script, ranks, asked.steps, **told))
-                text = run([programs.PROGRAM, "compare", scenario, "--ranks", ranks, "--json",
-                            "--set", f"run.steps={asked.steps}"], 100000, **told)  # fmt: skip
-                (seen,) = json.loads(text)["runs"]
+                seen = compared(scenario, ranks, asked, told)
                 forecasts_s[ranks].append(seen["predicted"]["step_time_s"])
                 orrery_s[ranks].append(seen["measured"]["step_time_s"])
+            if script == ENDS_AT_A_LOSS:
+                continue
+            seen = compared(scenario, 4, asked, told, *kill)
+            loss_forecasts_s.append(step_of_a_loss(seen["predicted"]))
+            losses_s.append(step_of_a_loss(seen["measured"]))
     passes = [print_row(script, ranks, statistics.median(forecasts_s[ranks]), orrery_s[ranks],
                         torchrun_s[ranks], goal) for ranks, goal in goals.items()]  # fmt: skip
+    if losses_s:
+        passes.append(print_row(f"{script}, the step in which a rank is killed", 4,
+                                statistics.median(loss_forecasts_s), losses_s, torchrun_s[4],
+                                goals[4]))  # fmt: skip
     return all(passes)
 
 

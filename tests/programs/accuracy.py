@@ -32,6 +32,8 @@ CLUSTERS = {
     "H100-SXM5-80GB": ("dgx-h100",), "H200-SXM-141GB": ("dgx-h200",),
     "B200-SXM-180GB": ("dgx-b200",), "MI300X": ("dgx-h100", "--gpu", "MI300X"),
 }  # fmt: skip
+#: The same where the nodes are joined by Amazon's EFA.
+EFA_CLUSTERS = {"H100-SXM5-80GB": ("aws-p5",)}
 #: Published peak of a row: whether the allocator's reserve, and bytes in its unit.
 PEAKS = {"torchao_e2e": ("reserved_bytes", GIB), "primerl": ("reserved_bytes", GIB),
          "nanotron_ultrascale": ("memory_bytes", GIB)}  # fmt: skip
@@ -84,7 +86,8 @@ def made_run(row, command, checkout="", allowed=(), environment=None):
     program = table.Program(
         row["id"], int(row["n_gpus"]), command, checkout, allowed, environment or {}
     )
-    return Run(row, program, CLUSTERS[row["gpu"]])
+    clusters = EFA_CLUSTERS if "EFA" in row.get("fabric", "") else CLUSTERS
+    return Run(row, program, clusters[row["gpu"]])
 
 
 def mpt_run(row):

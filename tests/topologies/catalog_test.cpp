@@ -22,8 +22,9 @@ TEST(Catalog, HasThePromisedModels) {
       preset_names(),
       (std::vector<std::string>{
           "dgx-a100", "dgx-a100-40gb", "a100-40gb-roce", "a100-80gb-roce", "a100-80gb-roce-4x100",
-          "jean-zay-a100", "dgx-h100", "h100-96gb-grand-teton", "hgx-h800", "dgx-h200", "dgx-b200",
-          "dgx-b300", "gb200-nvl72", "gb300-nvl72", "tpu-v5e-pod", "tpu-v5p-pod", "tpu-v6e-pod"}));
+          "jean-zay-a100", "dgx-h100", "h100-96gb-grand-teton", "aws-p4d", "aws-p5", "hgx-h800",
+          "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72", "tpu-v5e-pod",
+          "tpu-v5p-pod", "tpu-v6e-pod"}));
 }
 
 /// Returns the message of a catalogue's file with defaults.

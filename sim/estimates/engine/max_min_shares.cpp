@@ -30,9 +30,6 @@ void MaxMinShares::start_flow(std::uint32_t place, std::span<const std::uint32_t
   flow.since = now_;
   flow.rate = flow.share = 0;
   flow.end = kNever;
-  flow.round = round_;
-  flow.marked = 0;
-  ++met_;
   flow.bound = kNever;
   flow.is_plain = true;
   flow.active = static_cast<std::uint32_t>(active_.size());
@@ -41,6 +38,7 @@ void MaxMinShares::start_flow(std::uint32_t place, std::span<const std::uint32_t
     flow.bound = std::min(flow.bound, links_[link].bandwidth);
     add_use(place, link);
   }
+  touched_.push_back(links.front());  // the flow leads to the others
 }
 
 void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
@@ -61,22 +59,17 @@ void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
   uses_[use] = {.link = link, .flow = place, .weight = 1, .older = at.newest};
   (at.newest == kNone ? at.oldest : uses_[at.newest].newer) = use;
   at.newest = use;
+  ++at.flows;
   flow.uses.push_back(use);
-  mark_changed(link);
 }
 
 void MaxMinShares::remove_uses(Flow& flow) {
-  mark_changed(uses_[flow.uses.front()].link);
-  --met_;
   for (const std::uint32_t number : flow.uses) {
     const Use& use = uses_[number];
     Link& link = links_[use.link];
     (use.newer == kNone ? link.newest : uses_[use.newer].older) = use.older;
     (use.older == kNone ? link.oldest : uses_[use.older].newer) = use.newer;
-    if (link.newest == kNone && link.changes_in(round_)) {
-      changed_[link.changed] = kNone;
-      link.round = 0;
-    }
+    if (--link.flows > 0) touched_.push_back(use.link);
     free_uses_.push_back(number);
   }
   flow.uses.clear();
@@ -100,80 +93,91 @@ void MaxMinShares::cancel_flow(std::uint32_t place) {
 }
 
 void MaxMinShares::set_bandwidth(std::uint32_t link, double bandwidth) {
-  mark_changed(link);
+  touched_.push_back(link);
   links_[link].bandwidth = bandwidth;
   for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
     flows_[uses_[use].flow].is_plain = false;
   }
 }
 
-/// Goes depth first, from a link to each of its flows and to the other links of the flow. The order
-/// is the one in which rates are computed. A flow that is met again while its links are being
-/// marked goes on from where it is, so that each use of a link counts once.
-void MaxMinShares::mark_changed(std::uint32_t link) {
-  if (links_[link].changes_in(round_)) return;
-  add_changed(link);
-  while (!to_mark_.empty()) {
-    const std::uint32_t use = to_mark_.back();
-    if (use == kNone) {
-      to_mark_.pop_back();
-      continue;
-    }
-    Flow& flow = flows_[uses_[use].flow];
-    if (std::exchange(flow.round, round_) != round_) {
-      flow.marked = 0;
-      ++met_;
-    }
-    while (flow.marked < flow.uses.size() &&
-           links_[uses_[flow.uses[flow.marked]].link].changes_in(round_)) {
-      ++flow.marked;
-    }
-    if (flow.marked == flow.uses.size()) {
-      to_mark_.back() = uses_[use].older;
-    } else {
-      add_changed(uses_[flow.uses[flow.marked++]].link);
-    }
-  }
-}
-
-void MaxMinShares::add_changed(std::uint32_t link) {
-  links_[link].round = round_;
-  links_[link].changed = static_cast<std::uint32_t>(changed_.size());
-  changed_.push_back(link);
-  to_mark_.push_back(links_[link].newest);
-}
-
 // ---- rates ------------------------------------------------------------------------------------
 
+/// Flows that all cross the narrowest link of each of them get equal parts of it. Mostly it is the
+/// link of the last time.
 void MaxMinShares::share_links() {
-  if (changed_.empty()) return;
-  const auto first = std::find_if(changed_.begin(), changed_.end(), [this](std::uint32_t link) {
-    return link != kNone && links_[link].newest != kNone;
-  });
-  if (first != changed_.end()) {
-    const Flow& flow = flows_[uses_[links_[*first].newest].flow];
-    const auto is_enough = [&](std::uint32_t use) { return share_evenly(links_[uses_[use].link]); };
-    if (std::none_of(flow.uses.begin(), flow.uses.end(), is_enough)) fill_links();
+  std::erase_if(touched_, [this](std::uint32_t link) { return links_[link].flows == 0; });
+  if (touched_.empty()) return;
+  if (!is_narrowest_of(narrowest_, active_.size())) narrowest_ = narrowest_of(active_.size());
+  std::uint32_t narrowest = narrowest_;
+  if (narrowest == kNone) {
+    for (const std::uint32_t link : touched_) collect_changed(link);
+    narrowest = narrowest_of(met_);
   }
+  if (narrowest == kNone) {
+    fill_links();
+  } else {
+    const Link& link = links_[narrowest];
+    for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
+      flows_[uses_[use].flow].share = link.bandwidth / link.flows;
+      renewed_.push_back(uses_[use].flow);
+    }
+  }
+  touched_.clear();
   changed_.clear();
   met_ = 0;
   ++round_;
 }
 
-/// All links of a plain flow have at least the bandwidth `bound`, and no more flows than have been
-/// met. So a link with that bandwidth and all of the flows is full first.
-bool MaxMinShares::share_evenly(const Link& link) {
-  std::uint32_t flows = 0;
-  for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older, ++flows) {
+std::uint32_t MaxMinShares::narrowest_of(std::size_t flows) const {
+  for (const std::uint32_t use : flows_[uses_[links_[touched_.front()].newest].flow].uses) {
+    if (is_narrowest_of(uses_[use].link, flows)) return uses_[use].link;
+  }
+  return kNone;
+}
+
+/// All links of a plain flow have at least the bandwidth `bound`. So a link with that bandwidth and
+/// all of the flows is full first.
+bool MaxMinShares::is_narrowest_of(std::uint32_t number, std::size_t flows) const {
+  if (number == kNone || links_[number].flows != flows) return false;
+  const Link& link = links_[number];
+  for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
     const Flow& flow = flows_[uses_[use].flow];
     if (!flow.is_plain || flow.bound != link.bandwidth) return false;
   }
-  if (flows != met_) return false;
-  for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
-    flows_[uses_[use].flow].share = link.bandwidth / flows;
-    renewed_.push_back(uses_[use].flow);
-  }
   return true;
+}
+
+/// Goes depth first, from a link to each of its flows and to the other links of the flow. A flow
+/// that is met again while its links are being collected goes on from where it is, so that each use
+/// of a link counts once.
+void MaxMinShares::collect_changed(std::uint32_t first) {
+  const auto add_link = [this](std::uint32_t link) {
+    links_[link].round = round_;
+    changed_.push_back(link);
+    to_collect_.push_back(links_[link].newest);
+  };
+  if (links_[first].round != round_) add_link(first);
+  while (!to_collect_.empty()) {
+    const std::uint32_t use = to_collect_.back();
+    if (use == kNone) {
+      to_collect_.pop_back();
+      continue;
+    }
+    Flow& flow = flows_[uses_[use].flow];
+    if (std::exchange(flow.round, round_) != round_) {
+      flow.collected = 0;
+      ++met_;
+    }
+    while (flow.collected < flow.uses.size() &&
+           links_[uses_[flow.uses[flow.collected]].link].round == round_) {
+      ++flow.collected;
+    }
+    if (flow.collected == flow.uses.size()) {
+      to_collect_.back() = uses_[use].older;
+    } else {
+      add_link(uses_[flow.uses[flow.collected++]].link);
+    }
+  }
 }
 
 /// Repeats: the links that are full first fix the rates of their flows, until every flow has one.
@@ -199,7 +203,6 @@ void MaxMinShares::fill_links() {
 
 void MaxMinShares::open_links() {
   for (const std::uint32_t number : changed_) {
-    if (number == kNone) continue;
     Link& link = links_[number];
     double weight = 0;
     for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {

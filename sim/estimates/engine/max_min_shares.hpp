@@ -49,10 +49,9 @@ class MaxMinShares : public LinkShares {
   struct alignas(32) Link {
     double bandwidth = 1;
     std::uint64_t round = 0;                       ///< newest round in which its flows change
-    std::uint32_t changed = kNone;                 ///< index in changed_ in that round
+    std::uint32_t flows = 0;                       ///< number of its uses
     std::uint32_t newest = kNone, oldest = kNone;  ///< list of its uses
     std::uint32_t open = kNone;                    ///< index in open_, while flows have no rate
-    bool changes_in(std::uint64_t this_round) const { return round == this_round; }
   };
   struct Flow {
     std::vector<std::uint32_t> uses;
@@ -63,7 +62,7 @@ class MaxMinShares : public LinkShares {
     double end = kNever;           ///< date of its end at its newest rate
     std::uint32_t active = kNone;  ///< index in active_; kNone: ended, or no flow
     std::uint64_t round = 0;       ///< newest round in which the flow counts in met_
-    std::size_t marked = 0;        ///< uses whose links are marked in that round
+    std::size_t collected = 0;     ///< uses whose links are collected in that round
     bool is_plain = true;          ///< crosses each link once, and `bound` is still right
     bool is_fixed = false;         ///< is in fixed_
     bool is_renewed = false;       ///< is in renewed_
@@ -77,14 +76,14 @@ class MaxMinShares : public LinkShares {
 
   void add_use(std::uint32_t place, std::uint32_t link);
   void remove_uses(Flow& flow);
-  /// Notes that the flows of a link, and those that they meet, need new rates.
-  void mark_changed(std::uint32_t link);
-  void add_changed(std::uint32_t link);
-  /// Computes the rates of the flows of the changed links.
+  /// Computes the rates of the flows of the touched links, and of those that they meet.
   void share_links();
-  /// Gives the changed flows equal parts of a link, if it is the narrowest link of all of them.
-  /// Returns false if it is not.
-  bool share_evenly(const Link& link);
+  /// Returns a link that is the narrowest one of each of so many flows: all in progress, or all
+  /// that have been collected. Returns kNone without such a link.
+  std::uint32_t narrowest_of(std::size_t flows) const;
+  bool is_narrowest_of(std::uint32_t link, std::size_t flows) const;
+  /// Collects the links, and counts the flows, that a link reaches.
+  void collect_changed(std::uint32_t first);
   void fill_links();
   void open_links();
   /// Collects the flows of the links that are full first, and returns the rate at which they are.
@@ -104,13 +103,15 @@ class MaxMinShares : public LinkShares {
   std::vector<std::uint32_t> free_uses_;
   std::vector<std::uint32_t> active_;   ///< places of the flows in progress
   std::vector<std::uint32_t> ended_;    ///< places of the flows that ended, not reported
-  std::vector<std::uint32_t> changed_;  ///< links whose flows need new rates; kNone: none
+  std::vector<std::uint32_t> touched_;  ///< links whose flows are others than before, or the link
+  std::vector<std::uint32_t> changed_;  ///< links whose flows need new rates
   std::vector<Open> open_;
   std::vector<std::uint32_t> fixed_;    ///< flows that get the present rate of share_links()
   std::vector<std::uint32_t> renewed_;  ///< flows with new rates
   std::vector<double> stops_;           ///< dates, the earliest last
-  std::vector<std::uint32_t> to_mark_;  ///< next use of each link that is being marked
+  std::vector<std::uint32_t> to_collect_;  ///< next use of each link that is being collected
   std::uint32_t met_ = 0;               ///< flows that change in this round
+  std::uint32_t narrowest_ = kNone;     ///< narrowest link of all flows in progress, the last time
   std::uint64_t round_ = 1;             ///< number of this computation of rates
   bool wake_due_ = false;
 };

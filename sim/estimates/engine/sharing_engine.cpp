@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "sim/estimates/engine/activities.hpp"
 #include "sim/estimates/engine/calendar.hpp"
+#include "sim/estimates/engine/event_queue.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -52,7 +53,7 @@ struct SharingEngine::State : LinkShares::Listener {
 
   Activities activities;
   SlotCalendar<std::function<void()>> timers;
-  EventHeap<End> ends;
+  EventQueue<End> ends;
   std::vector<Ended> ready;  ///< activities that ended at this instant
   std::vector<Ended> batch;  ///< being told
   std::uint64_t events = 0, shared_flows = 0;
