@@ -4,25 +4,17 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "core/schema/yaml_loader.hpp"
+#include "core/schema/embedded_message.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery {
 namespace embedded {
-extern const std::string_view gpus_yaml;
-extern const std::string_view kernels_yaml;
-extern const std::string_view presets_yaml;
+extern const std::string_view gpus_catalog;
+extern const std::string_view kernels_catalog;
+extern const std::string_view presets_catalog;
 }  // namespace embedded
 
 namespace {
-
-template <class Catalog>
-Catalog load_catalog(std::string_view text, const std::string& file) {
-  Catalog catalog;
-  load_yaml(text, file, catalog);
-  fill_defaults(catalog);
-  return catalog;
-}
 
 bool lists(const google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -31,14 +23,12 @@ bool lists(const google::protobuf::RepeatedPtrField<std::string>& names, const s
 }  // namespace
 
 const GpuCatalog& gpu_catalog() {
-  static const auto catalog =
-      load_catalog<GpuCatalog>(embedded::gpus_yaml, "topologies/catalog/gpus.yaml");
+  static const auto catalog = read_embedded<GpuCatalog>(embedded::gpus_catalog);
   return catalog;
 }
 
 const KernelCatalog& kernel_catalog() {
-  static const auto catalog =
-      load_catalog<KernelCatalog>(embedded::kernels_yaml, "topologies/catalog/kernels.yaml");
+  static const auto catalog = read_embedded<KernelCatalog>(embedded::kernels_catalog);
   return catalog;
 }
 
@@ -57,8 +47,7 @@ const KernelProfile& kernel_profile(const std::string& gpu) {
 }
 
 const PresetCatalog& preset_catalog() {
-  static const auto catalog =
-      load_catalog<PresetCatalog>(embedded::presets_yaml, "topologies/catalog/presets.yaml");
+  static const auto catalog = read_embedded<PresetCatalog>(embedded::presets_catalog);
   return catalog;
 }
 

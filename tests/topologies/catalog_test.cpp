@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/schema/yaml_loader.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery {
@@ -24,6 +25,23 @@ TEST(Catalog, HasThePromisedModels) {
           "jean-zay-a100", "dgx-h100", "h100-96gb-grand-teton", "aws-p4d", "aws-p5", "hgx-h800",
           "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72", "tpu-v5e-pod",
           "tpu-v5p-pod", "tpu-v6e-pod"}));
+}
+
+/// Returns the message of a catalogue's file with defaults.
+template <class Message>
+Message loaded(const std::string& file) {
+  Message message;
+  load_yaml_file(std::string(ORRERY_SOURCE_DIR) + "/topologies/catalog/" + file, message);
+  fill_defaults(message);
+  return message;
+}
+
+TEST(Catalog, IsThatOfTheFiles) {
+  EXPECT_EQ(gpu_catalog().SerializeAsString(), loaded<GpuCatalog>("gpus.yaml").SerializeAsString());
+  EXPECT_EQ(kernel_catalog().SerializeAsString(),
+            loaded<KernelCatalog>("kernels.yaml").SerializeAsString());
+  EXPECT_EQ(preset_catalog().SerializeAsString(),
+            loaded<PresetCatalog>("presets.yaml").SerializeAsString());
 }
 
 // Dense tensor rates double with each halving of the number format, on every model that has it.

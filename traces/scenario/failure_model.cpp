@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "core/schema/embedded_message.hpp"
 #include "topologies/part.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/scenario/duration.hpp"
@@ -21,7 +22,7 @@
 namespace orrery {
 
 namespace embedded {
-extern const std::string_view failures_yaml;
+extern const std::string_view failures_catalog;
 }
 
 bool is_of_job(const FailureKind& kind) { return failing_part(kind) == FailingPart::job; }
@@ -202,12 +203,7 @@ class FailureTrace {
 // ---- kinds --------------------------------------------------------------------------------
 
 const FailureCatalog& failure_catalog() {
-  static const FailureCatalog loaded = [] {
-    FailureCatalog catalog;
-    load_yaml(embedded::failures_yaml, "traces/catalog/failures.yaml", catalog);
-    fill_defaults(catalog);
-    return catalog;
-  }();
+  static const auto loaded = read_embedded<FailureCatalog>(embedded::failures_catalog);
   return loaded;
 }
 

@@ -5,23 +5,20 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "core/schema/embedded_message.hpp"
 #include "traces/workload/job_choices.hpp"
 #include "traces/workload/layer_weights.hpp"
 
 namespace orrery {
 
 namespace embedded {
-extern const std::string_view models_yaml;
+extern const std::string_view models_catalog;
 }
 
 namespace {
 
 const ModelCatalog& catalog() {
-  static const ModelCatalog loaded = [] {
-    ModelCatalog models;
-    load_yaml(embedded::models_yaml, "traces/catalog/models.yaml", models);
-    return models;
-  }();
+  static const auto loaded = read_embedded<ModelCatalog>(embedded::models_catalog);
   return loaded;
 }
 

@@ -17,8 +17,7 @@ double boundary_bytes(const StepGraph& graph, double element) {
 }  // namespace
 
 ProgramWriter::ProgramWriter(const StepGraph& graph, std::uint32_t stage,
-                             std::uint32_t micro_batches, double element,
-                             Index first_op)
+                             std::uint32_t micro_batches, double element, Index first_op)
     : graph_(graph),
       first_op_(first_op),
       stages_(graph.pipeline()),
@@ -111,6 +110,9 @@ void ProgramWriter::skip_pass(PlainPass& pass) {
   last_send_.reset();
   last_compute_ = ProgramReader::kNewestBlock;
   if (pass.sends && blocking_) last_send_ = ProgramReader::kNewestSend;
+  if (pass.reductions.empty()) return;
+  auto& last_reduction = last_on_[static_cast<std::size_t>(Communicator::shard)];
+  pass.reduces_after = std::exchange(last_reduction, ProgramReader::kNewestReduction);
 }
 
 void ProgramWriter::read(std::uint32_t micro_batch, FewOps& inputs) {

@@ -65,7 +65,8 @@ class ProgramWriter {
   Index add_message(OpKind kind, Phase phase, const Pass& pass, std::uint32_t peer, Bytes bytes,
                     const FewOps& after);
   /// Completes a pass that a reader returns in place of operations: whether its block waits for a
-  /// send, and its bytes. Later operations wait for ProgramReader::kNewestBlock and kNewestSend.
+  /// send, its bytes, and the operation that its reductions wait for. Later operations wait for
+  /// ProgramReader::kNewestBlock, kNewestSend and kNewestReduction.
   void skip_pass(PlainPass& pass);
   /// Adds the read of the micro-batch `prefetch` after this one, which waits for the newest read
   /// and compute operation, and appends this one's read to `inputs`; the first `prefetch`

@@ -4,12 +4,12 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "core/schema/yaml_loader.hpp"
+#include "core/schema/embedded_message.hpp"
 
 namespace orrery {
 
 namespace embedded {
-extern const std::string_view stacks_yaml;
+extern const std::string_view stacks_catalog;
 }
 
 namespace {
@@ -19,12 +19,7 @@ bool has_runs(const StackOnGpu& on) { return !on.measured().empty(); }
 }  // namespace
 
 const StackCatalog& stack_catalog() {
-  static const StackCatalog loaded = [] {
-    StackCatalog stacks;
-    load_yaml(embedded::stacks_yaml, "traces/catalog/stacks.yaml", stacks);
-    for (SoftwareStack& stack : *stacks.mutable_stacks()) fill_defaults(stack);
-    return stacks;
-  }();
+  static const auto loaded = read_embedded<StackCatalog>(embedded::stacks_catalog);
   return loaded;
 }
 

@@ -111,7 +111,7 @@ class FewOps {
     for (const std::uint32_t op : ops) push_back(op);
   }
   void push_back(std::uint32_t op) {
-    ensure(size_ < ops_.size(), "an op waits for few others");
+    if (size_ == ops_.size()) ensure(false, "an op waits for few others");
     ops_[size_++] = op;
   }
   void append_ops(const FewOps& others) {
@@ -152,26 +152,37 @@ struct Program {
   std::vector<Op> ops;
 };
 
-/// Pass of a stage with no other operations than a receive (if `receives`), a block and a send (if
-/// `sends`). A forward pass receives from the previous stage and sends to the next one, a backward
-/// pass receives from the next stage. The block waits for the receive, for the newest block of the
-/// stage and, with `after_send`, for the newest send of the stage.
+/// Reduce-scatter of gradients among the ranks of Communicator::shard, and the block behind it.
+struct PassReduction {
+  Bytes bytes{};                            ///< size of the reduce-scatter; 0: none
+  std::optional<std::uint32_t> next_block;  ///< block that runs beside it, if any
+};
+
+/// Pass of a stage with no other operations than a receive (if `receives`), a block, reductions and
+/// a send (if `sends`). A forward pass receives from the previous stage and sends to the next one,
+/// a backward pass receives from the next stage. The block waits for the receive, for the newest
+/// block of the stage and, with `after_send`, for the newest send of the stage. A reduction waits
+/// for the newest block and for the reduction before, the first one for the operation
+/// `reduces_after`. The send waits for the newest block.
 struct PlainPass {
   Phase phase{};  ///< forward or backward
   bool receives = false, sends = false, after_send = false;
   std::uint32_t micro_batch = 0, chunk = 0;
   std::uint32_t block = 0;  ///< index into StepGraph::blocks()
   Bytes bytes{};            ///< payload of receive and send
+  std::span<const PassReduction> reductions = {};
+  std::optional<std::uint32_t> reduces_after = {};
 };
 
 /// Reader of the operations of a rank, pass after pass, for callers that run each operation once:
 /// no memory for the whole program is needed, and most passes of a pipeline are plain ones.
 class ProgramReader {
  public:
-  /// Numbers in Op::after of a reader: that of the newest block and of the newest send behind the
-  /// passes so far, and that of the first operation of `ops`. Operations of later `ops` follow;
-  /// plain passes have no other numbers.
-  static constexpr std::uint32_t kNewestBlock = 0, kNewestSend = 1, kFirstOp = 2;
+  /// Numbers in Op::after of a reader: that of the newest block, the newest send and the newest
+  /// reduction behind the passes so far, and that of the first operation of `ops`. Operations of
+  /// later `ops` follow; plain passes have no other numbers.
+  static constexpr std::uint32_t kNewestBlock = 0, kNewestSend = 1, kNewestReduction = 2,
+                                 kFirstOp = 3;
 
   /// Next part of a program: a plain pass, or operations; neither at the end.
   struct Part {

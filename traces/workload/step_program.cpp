@@ -50,12 +50,12 @@ class StepGraph::Builder : public ProgramReader {
   void reduce(const Pass& pass, std::uint32_t part);
   void exchange_rest();
   void gather_updated(bool after_optimizer);
-  void optimizer();
+  void find_reductions(std::uint32_t chunk);
 
   const StepGraph& graph_;
   const std::uint32_t stage_, micro_batches_;
   const bool last_stage_;
-  const double element_;  ///< bytes of a parameter or an activation
+  const double element_;              ///< bytes of a parameter or an activation
   std::vector<const Piece*> pieces_;  ///< indexed by chunk
   ProgramWriter ops_;
   Sharding sharded_ = Sharding::nothing;
@@ -63,10 +63,12 @@ class StepGraph::Builder : public ProgramReader {
   double gradient_ = 2;
   std::vector<Pass> order_;
   std::size_t next_ = 0;  ///< index of the next part: a pass, or the operations behind the passes
-  PlainPass plain_;  ///< plain pass of the newest part
+  PlainPass plain_;       ///< plain pass of the newest part
   std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
   std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering of updated parameters
   std::vector<std::uint32_t> reduced_;  ///< indexed by chunk: parts of the step's exchange so far
+  /// Indexed by chunk: reductions of a backward pass before the last micro-batch, if it is plain.
+  std::vector<std::vector<PassReduction>> reductions_;
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
@@ -93,6 +95,8 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
   forward_op_.assign(graph.chunks(), Indices(micro_batches));
   updated_.resize(graph.chunks());
   reduced_.resize(graph.chunks());
+  reductions_.resize(graph.chunks());
+  for (std::uint32_t chunk = 0; chunk < graph.chunks(); ++chunk) find_reductions(chunk);
   order_ = pass_order({.stage = stage,
                        .stages = graph.pipeline(),
                        .chunks = graph.chunks(),
@@ -127,7 +131,7 @@ bool StepGraph::Builder::add_part() {
   if (next_ == 0 && updates && early_) gather_updated(false);
   if (next_ == order_.size()) {
     exchange_rest();
-    optimizer();
+    ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], ops_.last_collectives());
     if (updates && !early_) gather_updated(true);
   } else {
     const Pass& pass = order_[next_];
@@ -143,8 +147,9 @@ bool StepGraph::Builder::add_part() {
 
 // ---- passes -------------------------------------------------------------------------------------
 
-/// Returns true if a pass has no reads and no collectives, and waits for none. The first forward
-/// passes are not plain if they may wait for updated parameters.
+/// Returns true if a pass has no reads and waits for no collective, and has no collectives but the
+/// reductions of a plain pass. The first forward passes are not plain if they may wait for updated
+/// parameters.
 bool StepGraph::Builder::is_plain(const Pass& pass) const {
   if (sharded_ == Sharding::parameters) return false;
   if (pass.kind == Pass::Kind::forward) {
@@ -152,7 +157,26 @@ bool StepGraph::Builder::is_plain(const Pass& pass) const {
     return !may_wait && !(reads_ && pass.chunk == 0);
   }
   const bool completes = (pass.kind == Pass::Kind::weights) == apart_;
-  return !completes || !exchanges(pass) || (sharded_ != Sharding::gradients && !overlap_);
+  if (!completes || !exchanges(pass)) return true;
+  if (sharded_ != Sharding::gradients) return !overlap_;
+  return pass.micro_batch + 1 < micro_batches_ && !reductions_[pass.chunk].empty();
+}
+
+/// Finds the reductions of gradients that are sharded: those of reduce() for a micro-batch that is
+/// not the last one. None if experts reduce theirs in a group of their own.
+void StepGraph::Builder::find_reductions(std::uint32_t chunk) {
+  const Piece& what = piece(chunk);
+  if (sharded_ != Sharding::gradients || graph_.communicator_size(Communicator::shard) == 1) return;
+  for (const Share& share : what.shares) {
+    if (share.expert > 0) return;
+  }
+  const std::vector<std::uint32_t>& parts = apart_ ? what.weights_parts : what.backward_parts;
+  std::vector<PassReduction>& found = reductions_[chunk];
+  for (std::size_t part = 0; part < what.shares.size(); ++part) {
+    const Share& share = what.shares[what.shares.size() - 1 - part];
+    found.push_back({.bytes = Bytes{share.dense * gradient_}, .next_block = {}});
+    if (overlap_ && part + 1 < parts.size()) found.back().next_block = parts[part + 1];
+  }
 }
 
 /// Returns the plain pass of a reader for `pass`.
@@ -177,6 +201,13 @@ const PlainPass& StepGraph::Builder::plain_pass(const Pass& pass) {
       plain_.phase = Phase::backward;
       plain_.block = what.weights.front();
       break;
+  }
+  const bool reduces = pass.kind != Pass::Kind::forward &&
+                       (pass.kind == Pass::Kind::weights) == apart_ &&
+                       !reductions_[pass.chunk].empty();
+  if (reduces) {
+    plain_.reductions = reductions_[pass.chunk];
+    if (overlap_) plain_.block = (apart_ ? what.weights_parts : what.backward_parts).front();
   }
   ops_.skip_pass(plain_);
   return plain_;
@@ -227,7 +258,7 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
     }
   } else {
     ops_.add_compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
-                 inputs);
+                     inputs);
     if (completes && sharded_ == Sharding::gradients) {
       for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
     }
@@ -326,10 +357,6 @@ void StepGraph::Builder::gather_updated(bool after_optimizer) {
       if (!after_optimizer) updated_[chunk].push_back(gathered);
     }
   }
-}
-
-void StepGraph::Builder::optimizer() {
-  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], ops_.last_collectives());
 }
 
 // ---- programs of the graph ----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery {
@@ -44,6 +45,14 @@ TEST(Stacks, SupportOfARunClass) {
   const SoftwareStack& known = software_stack("nemo");
   EXPECT_EQ(support_of(known, "abacus", "abacus", "dense 16"), StackSupport::transferred);
   EXPECT_EQ(support_of(known, "own", "H100", "dense 16"), StackSupport::measured) << "by family";
+}
+
+TEST(Stacks, AreThoseOfTheFileWithDefaults) {
+  StackCatalog file;
+  load_yaml_file(std::string(ORRERY_SOURCE_DIR) + "/traces/catalog/stacks.yaml", file);
+  EXPECT_NE(stack_catalog().SerializeAsString(), file.SerializeAsString());
+  fill_defaults(file);
+  EXPECT_EQ(stack_catalog().SerializeAsString(), file.SerializeAsString());
 }
 
 TEST(Stacks, EveryGpuOfAStackIsInTheCatalogue) {

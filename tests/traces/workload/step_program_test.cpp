@@ -279,11 +279,25 @@ std::vector<OpIdentity> operations_of(const PlainPass& pass, const StepGraph& gr
     out.push_back(identity_of(op));
   };
   if (pass.receives) add_transfer(OpKind::receive, from);
-  out.push_back(identity_of({.kind = OpKind::compute,
-                             .phase = pass.phase,
-                             .micro_batch = pass.micro_batch,
-                             .chunk = pass.chunk,
-                             .block = pass.block}));
+  const auto add_block = [&](std::uint32_t block) {
+    out.push_back(identity_of({.kind = OpKind::compute,
+                               .phase = pass.phase,
+                               .micro_batch = pass.micro_batch,
+                               .chunk = pass.chunk,
+                               .block = block}));
+  };
+  add_block(pass.block);
+  for (std::uint32_t part = 0; part < pass.reductions.size(); ++part) {
+    out.push_back(identity_of({.kind = OpKind::collective,
+                               .phase = Phase::gradient,
+                               .micro_batch = pass.micro_batch,
+                               .chunk = pass.chunk,
+                               .bucket = part,
+                               .collective = OpCollective::reduce_scatter,
+                               .communicator = Communicator::shard,
+                               .bytes = pass.reductions[part].bytes}));
+    if (pass.reductions[part].next_block) add_block(*pass.reductions[part].next_block);
+  }
   if (forward && to == 0) ++op.chunk;
   if (!forward && stage == 0) --op.chunk;
   if (pass.sends) add_transfer(OpKind::send, to);
@@ -331,6 +345,10 @@ TEST(StepProgram, AReaderGivesTheOperationsOfTheProgram) {
           plain += expect_same_operations(graph, stage);
         }
         EXPECT_EQ(plain > 0, shard != "parameters") << shard;
+        // Of eight backward passes of a chunk the last one alone is not plain, of eight forward
+        // passes the first one, and those of the first stage, which read data.
+        const std::size_t expected = shard == "gradients" ? (4u + 3) * 7 * chunks : 0;
+        EXPECT_GE(plain, expected) << "passes with reductions are plain";
       }
     }
   }
