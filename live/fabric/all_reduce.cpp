@@ -69,7 +69,7 @@ class Sum {
 template <class T>
 void Sum<T>::ring() {
   const std::uint32_t next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
-  // After round k of the first loop this rank holds the sum of k + 2 ranks in one segment; after
+  // This rank holds the sum of k + 2 ranks in one segment after round k of the first loop; after
   // the last round segment (rank + 1) is complete, and the second loop passes the complete segments
   // around.
   const auto back = [this](std::uint32_t by) {

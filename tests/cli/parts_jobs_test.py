@@ -148,7 +148,7 @@ def test_impossible_parts_are_refused(tmp_path, part):
 
 
 def test_whole_gpus_may_be_decimals(tmp_path):
-    """As in the CSV of a DataFrame, whose column of parts has decimals in all rows."""
+    """The CSV of a DataFrame with parts has decimals in all rows."""
     head = "job_id,submit_s,num_gpus,duration_s\n"
     log = write(tmp_path, head + "a,0,0.50,100\nb,0,2.0,100\nc,0,1.000,100\n")
     assert column(rows(tmp_path, log, *TWO, "--policy", "fifo"), "num_gpus") == [0.5, 2, 1]

@@ -124,7 +124,7 @@ void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
   }
 }
 
-/// After a block a transfer to a neighbour may follow.
+/// A transfer to a neighbour may follow a block.
 MemoryHint Execution::memory_of_end(std::uint32_t worker, std::uint32_t op) const {
   const Op& what = programs_.op(worker, op);
   return {{compute_.memory_of(worker), programs_.memory_of(worker, op),
