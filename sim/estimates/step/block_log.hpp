@@ -25,6 +25,10 @@ class BlockLog {
   void set_block(std::uint32_t worker, std::uint32_t index, const BlockTimes& times) {
     times_[index * workers_ + worker] = times;
   }
+  /// Returns the memory of the times of a worker's block.
+  const void* memory_of(std::uint32_t worker, std::uint32_t index) const {
+    return &times_[index * workers_ + worker];
+  }
   /// Returns the times of a worker's block, which must have been set.
   const BlockTimes& times_of(std::uint32_t worker, std::uint32_t index) const {
     return times_[index * workers_ + worker];

@@ -51,8 +51,10 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
   streams_[worker].kernels_ended = record_.now();
   const double tensor = programs_.price(programs_.op(worker, op).block).tensor.value;
   if (tensor == 0) return block_ended(worker, op);
+  MemoryHint hint = listener_.memory_of_end(worker, op);
+  hint.addresses.back() = log_.memory_of(worker, streams_[worker].next - 1);
   request_.engine.start_timer(
-      tensor, [this, worker, op] { block_ended(worker, op); }, listener_.memory_of_end(worker, op));
+      tensor, [this, worker, op] { block_ended(worker, op); }, hint);
 }
 
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
