@@ -86,7 +86,7 @@ void FaultPlan::add(const FaultTarget& target, const Condition& condition,
   const std::vector<RankId> ranks = ranks_of(target);
   if (condition.slow != 1) {
     for (const RankId rank : ranks) {
-      state.slow.emplace(rank.value, 1.0).first->second *= condition.slow;
+      state.slow[rank.value] *= condition.slow;
     }
   }
   const bool is_rank = std::holds_alternative<RankId>(target);
@@ -118,7 +118,7 @@ estimates::HardwareState FaultPlan::state(Step step, Nanos now) const {
     else
       state.link_slow.emplace(link, 1.0).first->second /= 1 - share;
   }
-  std::erase_if(state.slow, [](const auto& entry) { return entry.second == 1; });
+  state.slow.drop_nominal();
   std::erase_if(state.link_slow, [](const auto& entry) { return entry.second == 1; });
   return state;
 }

@@ -86,7 +86,7 @@ std::optional<std::uint32_t> FittedJob::rank_on(GpuId gpu) const {
 
 estimates::HardwareState FittedJob::local(const std::vector<GpuId>& numbered,
                                           estimates::HardwareState state) {
-  std::map<std::uint32_t, double> slow;
+  estimates::RankFactors slow;
   for (const auto& [rank, factor] : state.slow) {
     if (const auto here = rank_on(numbered[rank])) slow[*here] = factor;
   }

@@ -81,7 +81,7 @@ void run(const Row& row) {
   for (std::uint32_t i = 0; i < placement.size(); ++i) placement[i] = {i};
   estimates::HardwareState state;
   for (std::uint32_t i = 0; i < row.different; ++i) {
-    state.slow.emplace_hint(state.slow.end(), i * (graph.ranks() / row.different), 1.01 + 1e-5 * i);
+    state.slow[i * (graph.ranks() / row.different)] = 1.01 + 1e-5 * i;
   }
   const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
   estimates::Stepper stepper(cluster, graph, placement, {},
