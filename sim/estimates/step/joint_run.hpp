@@ -12,8 +12,8 @@ namespace orrery::estimates {
 /// and repeat their steps; flows share links max-min; flows that end within 1 ns end at once. The
 /// simulation ends when the means are known (are_settled()).
 ///
-/// For example, two equal jobs that compute for 1 s and then send what their link carries in 0.5 s
-/// take 2 s for each step.
+/// For example, a step of two equal jobs takes 2 s if each computes for 1 s and then sends as many
+/// bytes as their common link carries in 0.5 s.
 std::vector<double> mean_steps(const FlowGroup& group);
 
 /// Returns the durations of the first `count` steps of each lane in the same simulation.
