@@ -103,7 +103,7 @@ class MaxMinShares : public LinkShares {
   std::vector<std::uint32_t> free_uses_;
   std::vector<std::uint32_t> active_;   ///< places of the flows in progress
   std::vector<std::uint32_t> ended_;    ///< places of the flows that ended, not reported
-  std::vector<std::uint32_t> touched_;  ///< links on which a flow began or ended, or with a new rate
+  std::vector<std::uint32_t> touched_;  ///< links with another flow, or another bandwidth
   std::vector<std::uint32_t> changed_;  ///< links whose flows need new rates
   std::vector<Open> open_;
   std::vector<std::uint32_t> fixed_;    ///< flows that get the present rate of share_links()
