@@ -1,4 +1,4 @@
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/engine/link_shares.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/activities.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 #include "sim/estimates/engine/event_queue.hpp"

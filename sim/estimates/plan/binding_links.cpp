@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "sim/estimates/plan/hash_index.hpp"
+#include "core/tables/hash_index.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -286,8 +286,8 @@ BindingLinks KnownFlows::bind_links(const Request& request) const {
   for (const Part& part : request.parts) {
     for (const LinkLoad& load : *part.links) loads.emplace_back(load, &part);
   }
-  std::stable_sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
-    return a.first.link.value < b.first.link.value;
+  std::sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.link, a.second) < std::pair(b.first.link, b.second);
   });
 
   // The first untouched link represents each group of equal links; touched links are added one by

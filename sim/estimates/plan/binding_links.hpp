@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 
 namespace orrery::estimates {

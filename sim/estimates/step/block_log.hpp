@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 
 namespace orrery::estimates {
 

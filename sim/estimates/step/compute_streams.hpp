@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/step/block_log.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "sim/estimates/step/step_hardware.hpp"

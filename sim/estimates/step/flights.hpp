@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "core/units.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"

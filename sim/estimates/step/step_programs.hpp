@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/prices/cost_model.hpp"

@@ -1,5 +1,5 @@
 // Index of values by their hashes, for values that the owner keeps and compares. Used by
-// sim/estimates/plan/binding_links.
+// sim/estimates/plan/binding_links and sim/estimates/collectives/collective_groups.
 #pragma once
 
 #include <bit>
@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/processor/huge_pages.hpp"
+#include "core/tables/huge_pages.hpp"
 
-namespace orrery::estimates {
+namespace orrery {
 
 /// Numbers of values by hash: a hash table with linear probing (D. Knuth, The Art of Computer
 /// Programming, volume 3, section 6.4), at most half full. The owner keeps the values. Not
@@ -62,4 +62,4 @@ class HashIndex {
   std::size_t count_ = 0;
 };
 
-}  // namespace orrery::estimates
+}  // namespace orrery

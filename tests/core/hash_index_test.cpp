@@ -1,4 +1,4 @@
-#include "sim/estimates/plan/hash_index.hpp"
+#include "core/tables/hash_index.hpp"
 
 #include <cstdint>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery::estimates {
+namespace orrery {
 namespace {
 
 TEST(HashIndex, HasNothingAtFirst) {
@@ -44,4 +44,4 @@ TEST(HashIndex, FindsWhatAMapFinds) {
 }
 
 }  // namespace
-}  // namespace orrery::estimates
+}  // namespace orrery
