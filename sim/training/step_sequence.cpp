@@ -149,6 +149,14 @@ void open_with_changes(const JobInWorld& here, TrainingState& state) {
   open_step(here, state, std::move(what), std::move(stretch));
 }
 
+/// Returns whether conditions change between `from` and `to`, both within the current step.
+bool changes_within(const TrainingState& state, Nanos from, Nanos to) {
+  const std::vector<Nanos> instants = state.faults.plan.instants(from, to);
+  return std::any_of(instants.begin(), instants.end(), [&state](Nanos instant) {
+    return hardware_at(state, instant) != state.conditions->state;
+  });
+}
+
 void open_next_step(const JobInWorld& here, TrainingState& state) {
   state.metrics.time().interrupt_at(state.now);
   open_with_changes(here, state);
@@ -158,10 +166,9 @@ void open_next_step(const JobInWorld& here, TrainingState& state) {
   for (const Nanos instant : plan.instants(state.now, state.open->end())) {
     note_parts(state.faults, state.step, instant);
     plan.mark_felt(state.step, instant);
-    // No policy has seen a step that changes while it runs.
-    if (hardware_at(state, instant) != state.conditions->state) state.watched = false;
     state.stalled += stalled_by(here.setup(), state, instant);
   }
+  if (changes_within(state, state.now, state.open->end())) state.watched = false;
   if (state.open->what().run.cut_short) plan.mark_felt(state.step, state.open->end());
 }
 
@@ -239,7 +246,8 @@ void close_step(const JobInWorld& here, TrainingState& state, const Watch& watch
   const bool tell = !is_resting(here.setup(), state, watch) || state.tells_all ||
                     state.step + 1 >= next_boundary(here, state) ||
                     here.gate().has_waiting(state.id) || state.saving.is_after_this_step();
-  state.watched = state.watched || tell;
+  // A step that changes while it runs shows no policy the conditions of the next one.
+  if (tell && !changes_within(state, played.start(), state.now)) state.watched = true;
   if (stalled > 0) {
     stall_until(state, std::max(state.now, state.resume_at) + stalled, GpuUse::recovery);
   }

@@ -57,6 +57,12 @@ SampleRows ring_neighbours(const Cluster& cluster, const StepGraph& graph,
   return rows;
 }
 
+/// Returns the instant to which the errors of a sample belong, in nanoseconds. The end of the same
+/// step may differ by a nanosecond, folded and in full detail.
+std::uint64_t nearest_microsecond(Nanos now) {
+  return static_cast<std::uint64_t>((now + 500) / 1000 * 1000);
+}
+
 }  // namespace
 
 Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
@@ -173,8 +179,8 @@ void Telemetry::fill_groups(Range ranks, const ValueOf& value_of, std::vector<do
 void Telemetry::add_errors(Nanos now, std::uint64_t first_place,
                            std::vector<double>& values) const {
   if (sample_cv_ == 0) return;
-  sim::add_errors(source(now).sample, static_cast<std::uint64_t>(now), first_place, kErrors,
-                  sample_cv_, values);
+  sim::add_errors(source(now).sample, nearest_microsecond(now), first_place, kErrors, sample_cv_,
+                  values);
 }
 
 std::shared_ptr<const SampleRows> Telemetry::rows(SampleTable table, Nanos now) {

@@ -1,6 +1,7 @@
 #include "sim/estimates/step/played_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace orrery::estimates {
@@ -13,6 +14,14 @@ double passes_end(const SimulatedStep& step, std::uint32_t of_class) {
     end = std::max(end, step.run.workers[of_class * step.plan.stages + stage].passes_end);
   }
   return end;
+}
+
+/// Returns progress in units of 1e-9 micro-batches, about: the same step has other last bits at
+/// another begin, or simulated in full detail, and a rank that has just begun must not differ by
+/// them from one that is about to.
+double without_rounding(double done) {
+  constexpr double kUnits = 1 << 30;
+  return std::round(done * kUnits) / kUnits;
 }
 
 }  // namespace
@@ -87,7 +96,7 @@ double PlayedStep::done(std::uint32_t replica, std::uint32_t stage, Nanos instan
   const auto& [t0, w0] = *(next - 1);
   const auto& [t1, w1] = *next;
   const double worked = w0 + (w1 - w0) * (t - t0) / (t1 - t0);
-  return micro_batches(replica) * worked / run.passes;
+  return without_rounding(micro_batches(replica) * worked / run.passes);
 }
 
 double PlayedStep::micro_batch_time(std::uint32_t replica, std::uint32_t stage) const {
