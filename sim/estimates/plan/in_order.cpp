@@ -121,8 +121,8 @@ std::uint32_t InOrder::last_gpu() const {
 }
 
 /// A rank at index `place` is on the GPU at index place % in_node_ of its node if whole nodes hold
-/// the ranks of a replica's stage. Flows between GPUs of one index then stay on their rail, and each
-/// rail has the same ones. A hash of routes knows the rail.
+/// the ranks of a replica's stage. Flows between GPUs of one index then stay on their rail, and all
+/// rails have the same ones. A hash of routes knows the rail.
 std::uint32_t InOrder::locals_shown() const {
   const bool hashed = cluster_.shape().transport == Transport::ecmp;
   if (hashed || graph_.members() % in_node_ != 0 || in_node_ % cluster_.rails() != 0) {

@@ -90,7 +90,7 @@ class InOrder {
   Border border(std::uint32_t from, std::uint32_t to) const;
   /// Returns the highest GPU that any computation of this class looks at.
   std::uint32_t last_gpu() const;
-  /// Returns the number of GPUs of a node, the first ones, whose flows show those of all GPUs: those
+  /// Returns the number of GPUs of a node, the first ones, whose flows show those of all: the GPUs
   /// of one rail if every stage has the same ranks on each rail and routes do not depend on rails.
   std::uint32_t locals_shown() const;
   /// Returns true if the rank at index `place` of a stage is on a GPU that shows others.
@@ -110,8 +110,8 @@ class InOrder {
   std::uint32_t domains_among(std::uint32_t stride, std::uint32_t end) const;
   /// Returns the seconds of a round of one ring: the mean latency of its edges.
   double round_of(const Group& ring, std::uint32_t members, std::uint32_t repeat) const;
-  /// Returns the communicators among the first `places` places of a stage, by their GPUs; those that
-  /// others show are left out.
+  /// Returns the communicators among the first `places` places of a stage, by their GPUs, without
+  /// those that others show.
   std::vector<Group> groups(std::uint32_t stage, StepGraph::Lie lie, std::uint32_t places) const;
 
   const StepGraph& graph_;
