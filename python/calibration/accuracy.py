@@ -6,6 +6,7 @@ for the rows of measured.csv against the measurements.
 """
 
 import collections
+import math
 import sys
 
 import distances
@@ -122,6 +123,21 @@ def left_out_table(fit, keys, residual):
     return table(("left out", "rows", "mean", "max", "bias", "rank", "yardstick"), lines)
 
 
+def chance_range(families, share=0.8, within=0.9):
+    """Returns the least and the largest part of so many families that lie in intervals which each
+    one lies in with probability `share`: the middle `within` of the binomial distribution. For
+    example, of two families none lies outside 0.5 to 1."""
+    reached, low = 0.0, None
+    for inside in range(families + 1):
+        reached += (math.comb(families, inside) * share**inside *
+                    (1 - share) ** (families - inside))  # fmt: skip
+        if low is None and reached > (1 - within) / 2:
+            low = inside
+        if reached >= (1 + within) / 2:
+            return low / families, inside / families
+    return low / families, 1.0
+
+
 def stack_table(residuals):
     """Factors of the widths under each stack, and coverage of intervals made without a family."""
     placed = by([each.residual.stack for each in distances.placed(residuals)])
@@ -132,11 +148,12 @@ def stack_table(residuals):
         found = [judged[i] for i in at]
         inside = [plan_intervals.family_mean((each.residual.family, getattr(each, column))
                                              for each in found) for column in ("in80", "in95")]
-        lines.append([stack, len(at), len({each.residual.family for each in found}),
-                      f"{factor80:.2f}", f"{factor95:.2f}", f"{inside[0]:.0%}",
-                      f"{inside[1]:.0%}"])
-    return table(("stack", "rows", "families", "factor, 80%", "factor, 95%", "in 80%", "in 95%"),
-                 lines)
+        families = len({each.residual.family for each in found})
+        low, high = chance_range(families)
+        lines.append([stack, len(at), families, f"{factor80:.2f}", f"{factor95:.2f}",
+                      f"{inside[0]:.0%}", f"{low:.0%} to {high:.0%}", f"{inside[1]:.0%}"])
+    return table(("stack", "rows", "families", "factor, 80%", "factor, 95%", "in 80%", "by chance",
+                  "in 95%"), lines)
 
 
 def coverage_table(residuals):
@@ -213,7 +230,9 @@ were made without their family:
 Under a stack the widths of all classes are multiplied by two factors: the parts of them that 80%
 and 95% of the stack's rows reach, drawn to 1 as if two more families were there; fewer than three
 families narrow nothing. The shares are again of intervals that have not seen the row's family
-(`python/calibration/plan_intervals.py` prints scores too):
+(`python/calibration/plan_intervals.py` prints scores too). `by chance`: the shares between which
+nine of ten stacks with so many families would lie if 80% were exact and the rows of a family lay
+inside or outside together:
 
 {stack_factors}
 {regret}

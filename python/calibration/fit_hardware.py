@@ -4,11 +4,13 @@
 The logarithm of the factor is a sum of effects, each drawn to its mean by a prior (a ridge): of the
 vendor's generation, of the GPU, of the stack on all GPUs, of stack and generation together, of
 products below 16 bits and of models with experts on the generation. Further effects are the rate
-between nodes of a generation, the host's time for a layer with experts of a stack without
-calibration rows, and the load of the busiest rank under natural routing, which all stacks share.
-The priors were chosen among seven for the errors below. All other factors of a stack are those that
-fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its relatives', a stack
-without a row on a GPU the GPU's and its own on other GPUs.
+between nodes of a generation, the rate of attention where kernels.yaml has a relative's, the rate
+of grouped products of experts over that of padded ones under a stack on a generation, the host's
+time for a layer with experts of a stack without calibration rows, and the load of the busiest rank
+under natural routing, which all stacks share. The priors were chosen among seven for the errors
+below, that of grouped products among two; those of attention were set once. All other factors of a
+stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
+relatives', a stack without a row on a GPU the GPU's and its own on other GPUs.
 
 A stack without a calibration row on A100 or H100 has the factor of its relative there
 (fit_stacks.py). If it has open runs on the GPU, these are fitted too: the effects of the stack, of
@@ -20,6 +22,7 @@ under them validate only.
 """
 
 import collections
+import re
 import sys
 
 import numpy as np
@@ -37,12 +40,15 @@ GPU_MEAN, GROUP_SD, GPU_SD = np.log(0.78), 0.4, 0.6
 SAME_CHIP_SD = 0.1
 STACK_SD, BOTH_SD, LOW_SD, EXPERTS_SD = 0.2, 0.12, 0.5, 0.3
 NETWORK_SD = 0.3
+# A transferred rate of attention: what a generation's differs by, and a GPU's from the generation.
+ATTENTION_SD, GPU_ATTENTION_SD = 0.5, 0.2
+GROUPED_SD = 1  # rate of grouped products over that of padded ones
 HOST_SD = 2.0  # milliseconds
 NATURAL_MEAN, NATURAL_SD = np.log(1.3), 0.2
 NOISE, DELTA, STEPS = 0.08, 0.05, 5
 # Effects that a derivative moves; `natural` and the logarithms of rates by DELTA, `host` by DELTA
 # milliseconds.
-MOVED = ("compute", "low", "experts", "network", "host", "natural")
+MOVED = ("compute", "low", "experts", "network", "attention", "grouped", "host", "natural")
 LEAST, MOST = np.log(0.15), np.log(5)
 # Blackwell is at least as good as Hopper in every figure of the data sheet, so no run may be slower
 # on it (monotone.py): its factor, that of experts included, is at least this share of H100's.
@@ -64,11 +70,15 @@ HARDWARE = (
     Hardware("TPU-7x", ["TPU-7x"], "TPU", ("TPU7x",), "TPU"),
     Hardware("V100", ["V100-16GB", "V100-32GB"], "V100", ("V100",), "V100"),
 )
+# Generations whose kernels.yaml has a relative's attention (`transferred`).
+TRANSFERRED_ATTENTION = ("AMD", "TPU", "V100")
 # GPUs of the calibration rows, whose entries fit_stacks.py writes; its names of the entries.
 OLDER = (
     Hardware("A100", [], "A100", ("A100", "A800"), "Ampere"),
     Hardware("H100", [], "H100", ("H100", "H800", "H200"), "Hopper"),
 )
+# Words of `overlap` on experts that compute their capacity, however few tokens they receive.
+PADDED = re.compile(r"capacity factor.*\bpads?\b|dense_matmul, capacity factor")
 # Seeds of random halves, and the least rows of a source that is halved.
 SEEDS, LEAST_HALVED = range(5), 20
 
@@ -83,6 +93,16 @@ def class_of(row):
     bits = 4 if "fp4" in text else 8 if "fp8" in text else 16
     has_fp8 = not row["gpu"].startswith(("A100", "A800", "V100", "TPU-v"))
     return f"{'experts' if row['moe_experts'] else 'dense'} {bits if has_fp8 else 16}"
+
+
+def is_padded(row):
+    """Whether experts compute their capacity, as `orrery predict` reads it (docs/predict.md)."""
+    return row.get("padded") == "1" or bool(PADDED.search(row.get("overlap", "")))
+
+
+def attention_keys(hardware):
+    """Effects on a transferred rate of attention."""
+    return ("attention", hardware.group), ("own attention", hardware.name)
 
 
 def usable_rows():
@@ -208,9 +228,14 @@ class HardwareFit:
             add(("gpu", h.name), 0, SAME_CHIP_SD if h.group == "Blackwell" else GPU_SD)
             add(("low", h.group), 0, LOW_SD)
             add(("network", h.group), 0, NETWORK_SD)
+            if h.group in TRANSFERRED_ATTENTION:
+                add(("attention", h.group), 0, ATTENTION_SD)
+                add(("own attention", h.name), 0, GPU_ATTENTION_SD)
         add(("natural",), NATURAL_MEAN, NATURAL_SD)
         for h in HARDWARE + OLDER:
             add(("experts", h.group), 0, EXPERTS_SD)
+        for stack, group in self.pairs_of_experts():
+            add(("grouped", stack, group), 0, GROUPED_SD)
         for stack, h, moves in zip(self.stack, self.hardware, self.moves):
             if moves:
                 add(("stack", stack), 0, STACK_SD)
@@ -219,6 +244,15 @@ class HardwareFit:
                 add(("host", stack), 0, HOST_SD)
         self.mean, self.sd = np.array(mean), np.array(sd)
         self.hosts = [at for key, at in self.index.items() if key[0] == "host"]
+
+    def pairs_of_experts(self):
+        """Stacks and generations with fitted runs both of padded and of grouped experts: only
+        these tell the rate of the one from that of the other."""
+        found = collections.defaultdict(set)
+        for row, stack, h, fitted in zip(self.rows, self.stack, self.hardware, self.fitted):
+            if fitted and row["moe_experts"] and h not in OLDER:
+                found[stack, h.group].add(is_padded(row))
+        return sorted(pair for pair, kinds in found.items() if len(kinds) == 2)
 
     def is_calibrated(self, stack, hardware):
         """Whether a factor on A100 or H100 is not this fit's: that of calibration rows, or none at
@@ -298,8 +332,14 @@ class HardwareFit:
         lines = [f"      - gpus: [{', '.join(hardware.gpus)}]"]
         if hardware.profile:
             lines.append(f"        family: {hardware.profile}")
-        for name, value in (("compute", compute), ("low", low), ("experts", experts),
-                            ("network", network)):
+        rates = [("compute", compute), ("low", low), ("experts", experts), ("network", network)]
+        if hardware.group in TRANSFERRED_ATTENTION:
+            attention = self.value(x, *attention_keys(hardware)) + shift.get("attention", 0)
+            rates.append(("attention", attention))
+        if ("grouped", stack, hardware.group) in self.index:
+            grouped = self.value(x, ("grouped", stack, hardware.group)) + shift.get("grouped", 0)
+            rates.append(("grouped", grouped))
+        for name, value in rates:
             lines.append(f"        {name}: {np.exp(np.clip(value, LEAST, MOST)):.4g}")
         if measured:
             lines.append(f"        measured: [{', '.join(measured)}]")
@@ -356,8 +396,11 @@ class HardwareFit:
                 design[i, low] = slopes["low"][i]
             if self.experts[i] and experts >= 0:
                 design[i, experts] = slopes["experts"][i]
-            for name, key in (("network", ("network", self.hardware[i].group)),
-                              ("host", ("host", self.stack[i])), ("natural", ("natural",))):
+            group = self.hardware[i].group
+            keys = [("network", ("network", group)), ("host", ("host", self.stack[i])),
+                    ("natural", ("natural",)), ("grouped", ("grouped", self.stack[i], group))]
+            keys += [("attention", key) for key in attention_keys(self.hardware[i])]
+            for name, key in keys:
                 if key in self.index:
                     design[i, self.index[key]] = slopes[name][i]
         return base, design

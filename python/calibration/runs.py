@@ -53,7 +53,7 @@ WORDS = {
     "balance": ((r"router forced to balance|forced expert balance|(^|[;,] )forced balance(;|$)",
                  "forced"),
                 (r"natural routing|router natural|real routing", "natural")),
-    "head_size": ((r"head_dim (\d+)", r"\1"),),
+    "head_size": ((r"head_dim (\d+)|q_dim = heads\*(\d+)", r"\1\2"),),
     # 16 is the rank of MLPerf's fine-tuning benchmark.
     "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
     # Recipes of Megatron-Bridge capture the whole iteration from release 26.06 on: the same layout

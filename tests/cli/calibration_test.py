@@ -8,6 +8,7 @@ from conftest import ROOT
 np = pytest.importorskip("numpy")
 sys.path.insert(0, str(ROOT / "python" / "calibration"))
 
+import accuracy  # noqa: E402
 import distances  # noqa: E402
 import fit_all  # noqa: E402
 import fit_hardware  # noqa: E402
@@ -108,6 +109,68 @@ def test_experts_of_open_runs_on_older_gpus_have_a_factor_of_their_own(monkeypat
     assert made["measured"] == "[dense 16, experts 16]"
 
 
+def fit_by(monkeypatch, rows, time_of):
+    """The catalogue's entries of a fit to rows of a program whose steps take time_of(row, rates)
+    seconds. `rates`: the keys of the row's stack on its GPU, 1 where absent."""
+
+    def predict(rows, stacks=None, options=()):
+        factors = factors_of(stacks)
+        made = []
+        for row in rows:
+            on = factors.get((row["framework"], row["gpu"]), {})
+            names = ("compute", "experts", "attention", "grouped")
+            time = time_of(row, {name: float(on.get(name, 1)) for name in names})
+            made.append({"iter_time_s": str(time), "reason": "rests on: kin complete dense scaled; "
+                         f"stack {row['framework']}"})  # fmt: skip
+        return made
+
+    monkeypatch.setattr(runs, "predict", predict)
+    monkeypatch.setattr(runs, "open_rows", lambda: rows)
+    return factors_of(fit_hardware.catalogue(fit_hardware.HardwareFit(STACKS).run()))
+
+
+def test_a_transferred_attention_has_a_rate_of_its_own(monkeypatch):
+    def time_of(row, on):
+        share = row["share"]  # part of a step in attention
+        return (share / on["attention"] + 1 - share) / on["compute"]
+
+    rows = []
+    for gpu in ("TPU-v5e", "TPU-v5p", "B200"):
+        for share in (0.1, 0.6):
+            seconds = time_of({"share": share}, {"attention": 0.5, "compute": 0.5})
+            rows += [row_of("fast", gpu, seconds, f"{share} {gpu} {i}") | {"share": share}
+                     for i in range(6)]  # fmt: skip
+    made = fit_by(monkeypatch, rows, time_of)
+    for gpu in ("TPU-v5e", "TPU-v5p"):
+        assert float(made["fast", gpu]["attention"]) == pytest.approx(0.5, rel=0.15)
+        assert float(made["fast", gpu]["compute"]) == pytest.approx(0.5, rel=0.1)
+    assert float(made["fast", "TPU-v6e"]["attention"]) < 0.65, "as its relatives"
+    assert "attention" not in made["fast", "B200"], "measured there"
+
+
+def test_grouped_experts_have_a_rate_of_their_own_where_padded_ones_ran_too(monkeypatch):
+    def time_of(row, on):
+        grouped = 1 if fit_hardware.is_padded(row) else on["grouped"]
+        return 1 / (on["compute"] * on["experts"] * grouped)
+
+    padded = {"overlap": "dense_matmul, capacity factor 1.25 (drops and pads)"}
+    rows = [row_of("fast", "B200", 2, f"grouped {i}", experts="8") for i in range(6)]
+    rows += [row_of("fast", "MI355X", 1.5, f"padded {i}", experts="8") | padded for i in range(6)]
+    rows += [row_of("fast", "MI355X", 2.5, f"other {i}", experts="8") for i in range(6)]
+    made = fit_by(monkeypatch, rows, time_of)
+    assert float(made["fast", "MI355X"]["grouped"]) == pytest.approx(0.6, rel=0.1)
+    assert "grouped" not in made["fast", "B200"], "no padded run there"
+    assert "grouped" not in made["slow", "MI355X"]
+
+
+def test_words_of_padded_experts():
+    words = ("dense_matmul, capacity factor 1.0", "capacity factor 2 (pads: FLOPs x 2)")
+    assert all(fit_hardware.is_padded({"overlap": each}) for each in words)
+    assert fit_hardware.is_padded({"padded": "1"})
+    for each in ("dropless, DeepEP + grouped GEMM v1", "capacity factor 1.25, drops", ""):
+        assert not fit_hardware.is_padded({"overlap": each})
+
+
 def test_a_left_out_family_and_half_are_predicted_by_the_other_rows(monkeypatch):
     rows = [row_of("fast", "B200", 1.5 + 0.005 * i, f"f{i}") for i in range(20)]
     rows += [row_of("slow", "V100-32GB", 3, f"v{i}", source="t") for i in range(20)]
@@ -174,6 +237,15 @@ def test_the_catalogue_has_a_line_for_each_stack_beside_the_classes():
     assert {"under one", "under two", "kin complete dense scaled"} <= set(names)
 
 
+def test_few_families_lie_inside_intervals_by_chance():
+    assert accuracy.chance_range(1) == (0, 1)
+    assert accuracy.chance_range(2) == (0.5, 1), "both outside: 4%"
+    assert accuracy.chance_range(3) == pytest.approx((1 / 3, 1)), "at most one inside: 10%"
+    low, high = accuracy.chance_range(200)
+    assert 0.74 < low < 0.76 and 0.84 < high < 0.86
+    assert accuracy.chance_range(200, share=1) == (1, 1)
+
+
 def test_equal_values_have_the_mean_of_their_ranks():
     assert list(runs.ranks([3, 1, 3, 2])) == [2.5, 0, 2.5, 1]
     assert runs.spearman([1, 1, 2, 3], [4, 5, 6, 7]) == pytest.approx(0.9486833)
@@ -202,6 +274,7 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("forced balance not stated for this table")["balance"] == ""
     assert runs.stated("mock data or forced balance as in the YAML")["balance"] == ""
     assert runs.stated("head_dim 256 (global layers 512)")["head_size"] == "256"
+    assert runs.stated("q_dim = heads*128 = 8192 (not hidden)")["head_size"] == "128"
     assert runs.stated("rl trainer, LoRA r8 (base frozen)")["adapter_rank"] == "8"
     assert runs.stated("LoRA: base weights frozen")["adapter_rank"] == "16"
     assert runs.stated("pre-training")["adapter_rank"] == ""

@@ -11,6 +11,7 @@ pytest.importorskip("scipy")
 sys.path.insert(0, str(ROOT / "python" / "calibration"))
 
 import fit_components  # noqa: E402
+import fit_hardware  # noqa: E402
 
 GEMM, TPU = fit_components.GEMM, fit_components.TPU
 MADE = dict(zip(GEMM, (0.9, 12, 250, 0.4, 4, 0.35, 1e-6)))
@@ -88,3 +89,9 @@ def test_a_sharp_power_mean_is_the_least_cost():
     soft = [fit_components.least(costs, sharpness) for sharpness in fit_components.SHARPNESS]
     assert soft[0][1] < soft[1][1] < soft[-1][1] < 5, "softer means are lower"
     assert soft[-1] == pytest.approx([3, 5], rel=0.004)
+
+
+def test_generations_with_a_transferred_attention_have_an_effect_for_it():
+    profiles = [name for name, parts in fit_components.TRANSFERRED.items() if "attention" in parts]
+    groups = {h.group for h in fit_hardware.HARDWARE if h.profile in profiles}
+    assert groups == set(fit_hardware.TRANSFERRED_ATTENTION)

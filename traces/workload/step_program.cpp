@@ -297,8 +297,11 @@ void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
     ready = std::exchange(next, {});
     if (!reduces) continue;
     reduce(pass, part);
-    const std::optional<ProgramWriter::Index> sent = ops_.last_collective(Communicator::shard);
-    if (!overlap_ && sent) inputs.push_back(*sent);
+    if (overlap_) continue;
+    for (const Communicator among : {Communicator::shard, Communicator::expert_gradient}) {
+      const std::optional<ProgramWriter::Index> sent = ops_.last_collective(among);
+      if (sent) inputs.push_back(*sent);
+    }
   }
 }
 

@@ -58,6 +58,8 @@ InOrder::InOrder(const StepGraph& graph, const Cluster& cluster)
     : graph_(graph),
       unit_(unit_of(cluster)),
       replicas_(unit_ / std::gcd(unit_, span(graph.members()))),
+      in_node_(cluster.shape().gpus_per_node),
+      locals_(in_node_),
       cluster_(cluster) {
   if (graph.ranks() > cluster.gpus()) {
     throw Error(ErrorKind::bad_input,
@@ -66,6 +68,7 @@ InOrder::InOrder(const StepGraph& graph, const Cluster& cluster)
                             graph.ranks(), cluster.gpus()));
   }
   cluster_ = with_gpus(cluster, last_gpu() + 1);
+  locals_ = locals_shown();
   counter_.emplace(cluster_);
   find_classes();
 }
@@ -117,6 +120,17 @@ std::uint32_t InOrder::last_gpu() const {
   return farthest + span(most - 1);
 }
 
+/// A rank at index `place` is on the GPU at index place % in_node_ of its node if whole nodes hold
+/// the ranks of a replica's stage. Flows between GPUs of one index then stay on their rail, and all
+/// rails have the same ones. A hash of routes knows the rail.
+std::uint32_t InOrder::locals_shown() const {
+  const bool hashed = cluster_.shape().transport == Transport::ecmp;
+  if (hashed || graph_.members() % in_node_ != 0 || in_node_ % cluster_.rails() != 0) {
+    return in_node_;
+  }
+  return in_node_ / cluster_.rails();
+}
+
 void InOrder::find_classes() {
   const std::uint32_t stages = graph_.pipeline(), members = graph_.members();
   std::set<Border> borders;
@@ -131,6 +145,7 @@ void InOrder::find_classes() {
     crossings.clear();
     for (const Border& each : borders) {
       for (std::uint32_t member = 0; member < members; ++member) {
+        if (!is_shown(member)) continue;
         const std::uint32_t at = span(replica * members + member);
         crossings.push_back(crossing(cluster_, {each.source + at}, {each.target + at}));
       }
@@ -167,6 +182,7 @@ InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_clas
   for (std::uint32_t replica = 0; replica < replicas; ++replica) {
     if (class_of_[replica % replicas_] != of_class) continue;
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
+      if (!is_shown(member)) continue;
       const std::uint32_t place = span(replica * graph_.members() + member);
       const GpuId a{at.source + place}, b{at.target + place};
       counter_->add_flows(a, b);
@@ -240,9 +256,11 @@ std::vector<InOrder::Group> InOrder::groups(std::uint32_t stage, StepGraph::Lie 
                                             std::uint32_t places) const {
   const std::uint32_t base = offset(stage) % unit_;
   const std::uint32_t block = std::min(lie.size * lie.stride, places);
+  const bool on_one_rail = lie.stride % in_node_ == 0;
   std::vector<Group> out;
   for (std::uint32_t first = 0; first < places; first += block) {
     for (std::uint32_t beside = 0; beside < lie.stride; ++beside) {
+      if (on_one_rail && !is_shown(beside)) continue;
       Group& group = out.emplace_back();
       for (std::uint32_t at = first + beside; at < first + block; at += lie.stride) {
         group.push_back({base + span(at)});

@@ -90,6 +90,11 @@ class InOrder {
   Border border(std::uint32_t from, std::uint32_t to) const;
   /// Returns the highest GPU that any computation of this class looks at.
   std::uint32_t last_gpu() const;
+  /// Returns the number of GPUs of a node, the first ones, whose flows show those of all: the GPUs
+  /// of one rail if every stage has the same ranks on each rail and routes do not depend on rails.
+  std::uint32_t locals_shown() const;
+  /// Returns true if the rank at index `place` of a stage is on a GPU that shows others.
+  bool is_shown(std::uint32_t place) const { return place % in_node_ < locals_; }
   /// Computes the replica classes of the first replicas_ replicas.
   void find_classes();
   /// Returns the shape of the communicator that is spread over most NVLink domains.
@@ -105,12 +110,14 @@ class InOrder {
   std::uint32_t domains_among(std::uint32_t stride, std::uint32_t end) const;
   /// Returns the seconds of a round of one ring: the mean latency of its edges.
   double round_of(const Group& ring, std::uint32_t members, std::uint32_t repeat) const;
-  /// Returns the communicators among the first `places` places of a stage, by their GPUs.
+  /// Returns the communicators among the first `places` places of a stage, by their GPUs, without
+  /// those that others show.
   std::vector<Group> groups(std::uint32_t stage, StepGraph::Lie lie, std::uint32_t places) const;
 
   const StepGraph& graph_;
   std::uint32_t unit_;              ///< GPUs after which the cluster repeats
   std::uint32_t replicas_;  ///< replicas after which ranks lie in units as the first ones do
+  std::uint32_t in_node_, locals_;  ///< GPUs of a node, and those of them that show all
   Cluster cluster_;                 ///< smallest part of the cluster that shows everything
   std::optional<FlowCounter> counter_;  ///< scratch counter over cluster_, empty between calls
   std::uint32_t classes_ = 1;

@@ -84,9 +84,14 @@ double attention_growth(const Kernel& kernel, double half, double backward) {
   return saturation(kernel.m, half) * (is_backward ? backward : 1);
 }
 
+bool is_expert_product(KernelName name) {
+  return name >= KernelName::expert_down && name <= KernelName::expert_up_wgrad;
+}
+
 double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile& profile) {
   if (kernel.kind == Kernel::Kind::gemm) {
-    return gemm_peak(used, profile) * tiled_share(kernel, profile);
+    const double grouped = is_expert_product(kernel.name) ? profile.grouped : 1;
+    return gemm_peak(used, profile) * grouped * tiled_share(kernel, profile);
   }
   return profile.attention_rate * profile.attention_peak *
          attention_growth(kernel, profile.attention_half, profile.attention_backward);
@@ -406,6 +411,7 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
   profile.gemm_low_peak *= stack.gemm_low() * low;
   profile.gemm_fp4_peak *= stack.gemm_low() * low;
   profile.attention_peak *= stack.attention() * compute;
+  if (on != nullptr) profile.attention_peak *= factor(on->has_attention(), on->attention());
   profile.fused_bytes *= stack.memory_bytes();
   profile.layer_gap += Seconds{to_seconds(stack.layer_gap())};
   profile.nvlink *= stack.nvlink();
@@ -444,6 +450,11 @@ CostProfile software_profile(const GpuModel& gpu, Attention kernels, const Softw
                              older.attention_half,
                              older.attention_backward};
   return profile;
+}
+
+double grouped_rate(const GpuModel& gpu, const SoftwareStack& stack) {
+  const StackOnGpu* on = stack_on_gpu(stack, gpu.name, gpu.family);
+  return on != nullptr && on->has_grouped() ? on->grouped() : 1;
 }
 
 const GroupShape& BlockGroups::of(Communicator which) const {

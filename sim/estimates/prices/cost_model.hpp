@@ -37,6 +37,7 @@ struct CostProfile {
   double gemm_overlap = 0, gemm_memory = 0;
   double gemm_low_peak = 0;  ///< gemm_peak of products below 16 bits, as a share of their own peak
   double gemm_fp4_peak = 0;  ///< the same in 4 bits; 0: as in 8 bits
+  double grouped = 1;        ///< factor on the rate of the experts' products
   Seconds gemm_start;        ///< gap before each product and each attention
   double attention_peak = 0, attention_half = 0;
   double attention_backward = 0;  ///< rate relative to the forward pass
@@ -117,6 +118,9 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
 /// kernels reach. This limit does not hold for a stack with a factor for the GPU and none for H100.
 CostProfile software_profile(const GpuModel& gpu, Attention kernels, const SoftwareStack& stack,
                              bool has_experts);
+
+/// Returns the rate of grouped products on a GPU under a stack, over that of padded ones.
+double grouped_rate(const GpuModel& gpu, const SoftwareStack& stack);
 
 /// Shape of a communicator: its ranks, and the ranks that share an NVLink domain (a node, or
 /// several).

@@ -127,6 +127,9 @@ CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCos
   const SoftwareStack& stack = stack_of(job);
   CostProfile profile =
       software_profile(gpu, attention_of(job), stack, job.model().has_experts());
+  if (job.model().has_experts() && !job.model().experts().padded()) {
+    profile.grouped = grouped_rate(gpu, stack);
+  }
   take_host(job, cluster, stack, profile);
   profile = with_measured(std::move(profile), machine.node, gpu);
   profile.link_limit = machine.link_limit;

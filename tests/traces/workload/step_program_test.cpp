@@ -253,6 +253,40 @@ TEST(StepProgram, GradientsOfExpertsGoToThoseWithTheSameExperts) {
               8.0 * 4 * 3 * 1024 * 4096 * 2, 1e6);
 }
 
+TEST(StepProgram, WithoutOverlapABlockWaitsForTheGradientsBeforeIt) {
+  Job job = small_job(1, 1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(8);
+  experts.set_top_k(2);
+  job.mutable_layout()->set_expert(2);
+  job.mutable_layout()->set_shard("parameters");
+  // Backward blocks, and those that wait for the newest gradients of a communicator.
+  const auto waits = [&](bool overlaps, Communicator among) {
+    job.set_overlap(overlaps);
+    job.mutable_overlaps()->set_parameters(overlaps);
+    StepGraph graph(job);
+    std::uint32_t blocks = 0, waiting = 0, newest = 0;
+    const std::vector<Op>& ops = graph.program(0, 1).ops;
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      if (op.kind == OpKind::collective && op.phase == Phase::gradient &&
+          op.communicator == among) {
+        newest = i;
+      }
+      if (op.kind != OpKind::compute || op.phase != Phase::backward || newest == 0) continue;
+      ++blocks;
+      waiting += std::find(op.after.begin(), op.after.end(), newest) != op.after.end();
+    }
+    return std::pair(blocks, waiting);
+  };
+  for (const Communicator among : {Communicator::shard, Communicator::expert_gradient}) {
+    const auto [blocks, waiting] = waits(false, among);
+    EXPECT_GT(blocks, 4u);
+    EXPECT_EQ(waiting, blocks);
+    EXPECT_EQ(waits(true, among).second, 0u);
+  }
+}
+
 /// Identity of an operation, without its dependencies.
 using OpIdentity =
     std::tuple<OpKind, Phase, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "tests/traces/small_job.hpp"
 #include "topologies/builder.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -40,6 +41,26 @@ TEST(Estimate, MemoryIsThatOfTheFullestStage) {
     EXPECT_LE(graph.memory(stage, 8).total(), estimate.memory.total());
   }
   EXPECT_EQ(graph.memory(estimate.fullest_stage, 8).total(), estimate.memory.total());
+}
+
+TEST(Estimate, GroupedExpertsHaveTheirOwnRateAndPaddedOnesHaveNot) {
+  Job job = small_job(1, 1, 8, 8);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(8);
+  experts.set_top_k(2);
+  experts.set_capacity(1);
+  SoftwareStack& stack = *job.mutable_software();
+  stack = software_stack("generic");
+  StackOnGpu& on = *stack.add_on();
+  on.add_gpus(cluster(1).gpu_model().name);
+  for (const auto set : {&StackOnGpu::set_compute, &StackOnGpu::set_grouped}) (on.*set)(1);
+  const auto step = [&](bool padded, double grouped) {
+    experts.set_padded(padded);
+    on.set_grouped(grouped);
+    return estimate_step(job, cluster(1)).step_s;
+  };
+  EXPECT_GT(step(false, 0.5), 1.005 * step(false, 1));
+  EXPECT_EQ(step(true, 0.5), step(true, 1));
 }
 
 TEST(Estimate, AJobThatHasNoRoomIsRefused) {

@@ -72,6 +72,33 @@ TEST(CostModel, ManySmallProductsInOneKernelFillTheProcessors) {
   EXPECT_GT(time(grouped), time(one));
 }
 
+TEST(CostModel, OnlyProductsOfExpertsHaveTheRateOfGroupedOnes) {
+  GpuModel gpu = h100();
+  gpu.memory_bandwidth.value *= 1e6;
+  CostProfile profile = cost_profile("H100");
+  Block block = product(8192, 8192, 8192);
+  const auto arithmetic = [&](KernelName name, double grouped) {
+    block.kernels[0].name = name;
+    profile.grouped = grouped;
+    return price(block, gpu, Precision::bf16, alone(), profile).compute.value -
+           profile.gemm_start.value;
+  };
+  for (const KernelName name : {KernelName::expert_up, KernelName::expert_down_wgrad}) {
+    EXPECT_NEAR(arithmetic(name, 0.5) / arithmetic(name, 1), 2, 1e-9);
+  }
+  for (const KernelName name : {KernelName::mlp_up, KernelName::embedding_backward,
+                                KernelName::key_value_down, KernelName::shared_up}) {
+    EXPECT_EQ(arithmetic(name, 0.5), arithmetic(name, 1));
+  }
+  SoftwareStack stack;
+  EXPECT_EQ(grouped_rate(h100(), stack), 1);
+  StackOnGpu& on = *stack.add_on();
+  on.add_gpus("H100");
+  EXPECT_EQ(grouped_rate(h100(), stack), 1);
+  on.set_grouped(0.5);
+  EXPECT_EQ(grouped_rate(h100(), stack), 0.5);
+}
+
 TEST(CostModel, DeclaredBlocksCostWhatTheyDeclare) {
   Block block = product(512, 512, 512);
   block.declared = 40'000'000;
@@ -179,8 +206,13 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
   stack.set_layer_gap(20'000);
   StackOnGpu& on = *stack.add_on();
   on.add_gpus("B200");
-  on.set_network(0.5);
+  for (const auto set :
+       {&StackOnGpu::set_compute, &StackOnGpu::set_network, &StackOnGpu::set_attention}) {
+    (on.*set)(0.5);
+  }
   EXPECT_EQ(apply(cost_profile("B200"), stack, "B200").network, cost_profile("B200").network / 4);
+  EXPECT_EQ(apply(cost_profile("B200"), stack, "B200").attention_peak,
+            cost_profile("B200").attention_peak / 8);
   const CostProfile before = cost_profile("H100"), after = apply(before, stack);
   EXPECT_EQ(after.gemm_peak, before.gemm_peak / 2);
   EXPECT_EQ(after.gemm_low_peak, before.gemm_low_peak / 2);
