@@ -73,6 +73,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   const auto each = [&known](const auto& act) {
     for (const auto& [job, row] : known) act(*job, *row);
   };
+  read_run_times(known);
   adopt_nodes(known);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { follow_request(job, row); });
@@ -159,9 +160,23 @@ void JobFollower::end_missing() {
           "lost the job or forgot it",
           id, job.submit_s));
     }
-    leave_world(job, end == ends.end() ? Ending::cancelled : end->how);
+    if (end == ends.end()) {
+      leave_world(job, Ending::cancelled);
+    } else {
+      leave_world(job, end->how, end->ran_s);
+    }
     jobs_.erase(id);
   }
+}
+
+/// Reads how long the jobs ran whose end this reading shows.
+void JobFollower::read_run_times(const KnownRows& rows) {
+  std::vector<std::string> ids;
+  for (const auto& [job, row] : rows) {
+    const bool can_have_run = job->stage == Stage::placed || job->stage == Stage::ordered;
+    if (row->phase == SlurmPhase::ended && can_have_run) ids.push_back(row->id);
+  }
+  run_times_ = ids.empty() ? std::map<std::string, std::int64_t>() : outlet_.find_run_times(ids);
 }
 
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
@@ -227,9 +242,11 @@ void JobFollower::leave_foreign(Tracked& job, const std::string& owner) {
   job.is_managed = false;
 }
 
-void JobFollower::leave_world(Tracked& job, Ending how) {
+void JobFollower::leave_world(Tracked& job, Ending how, std::int64_t ran_s) {
   if (job.stage == Stage::unseen) return;
-  outlet_.emit_event(JobDone{job.job, how});
+  // Programs that Orrery requeues may continue: their earlier runs count as well.
+  if (rules_.acts && job.restarts > 0) ran_s = 0;
+  outlet_.emit_event(JobDone{job.job, how, ran_s * kNanosPerSecond});
   ids_.erase(job.job);
   job.stage = Stage::unseen;
 }
@@ -239,7 +256,8 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
   const bool has_restarted = row.restarts > job.restarts;
   if (row.phase == SlurmPhase::ended) {
     if (job.stage == Stage::ordered && !row.placed_on.empty()) place_job(job, row);
-    leave_world(job, ending_of(row.state));
+    const auto ran = run_times_.find(row.id);
+    leave_world(job, ending_of(row.state), ran == run_times_.end() ? 0 : ran->second);
     over_[{row.id, row.submit_s}] = now_s_;
     job.submit_s = row.submit_s;
     return;

@@ -82,6 +82,7 @@ class JobFollower {
   KnownRows match_rows(const Rows& rows);
   Tracked* begin_job(const SlurmJob& row);
   void end_missing();
+  void read_run_times(const KnownRows& rows);
   void adopt_nodes(const KnownRows& rows);
   void adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner);
   void leave_foreign(Tracked& job, const std::string& owner);
@@ -92,7 +93,7 @@ class JobFollower {
   void check_order(Tracked& job, const SlurmJob& row);
   void release_refused(Tracked& job, const SlurmJob& row);
   void withdraw_order(Tracked& job);
-  void leave_world(Tracked& job, Ending how);
+  void leave_world(Tracked& job, Ending how, std::int64_t ran_s = 0);
   void give_back(Tracked& job, const std::string& why);
 
   const World& world_;
@@ -103,6 +104,7 @@ class JobFollower {
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
+  std::map<std::string, std::int64_t> run_times_;  ///< of the ends in this reading, seconds
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;
   std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none

@@ -112,6 +112,22 @@ std::vector<SlurmEnd> SlurmCluster::find_ends(const std::vector<std::string>& id
   }
 }
 
+std::map<std::string, std::int64_t> SlurmCluster::find_run_times(
+    const std::vector<std::string>& ids) {
+  std::map<std::string, std::int64_t> all;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
+    const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto to =
+        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), begin + kJobsAtOnce));
+    try {
+      all.merge(parse_run_times(commands_.read_run_times({from, to})));
+    } catch (const Error&) {
+      continue;  // the readings tell how long these jobs ran
+    }
+  }
+  return all;
+}
+
 std::map<std::string, std::string> SlurmCluster::find_owners(const std::vector<std::string>& ids) {
   std::map<std::string, std::string> owners;
   for (const auto& [id, comment] : read_comments(ids)) {

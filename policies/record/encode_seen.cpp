@@ -90,6 +90,7 @@ struct EventEncoder {
   void operator()(const JobDone& event) const {
     out.mutable_job_done()->set_job(event.job.value);
     out.mutable_job_done()->set_how(to_record<EndingRecord>(event.how));
+    out.mutable_job_done()->set_ran_ns(event.ran);
   }
   void operator()(const SaveDone& event) const {
     SaveDoneRecord& record = *out.mutable_save_done();
@@ -211,11 +212,10 @@ Event decode(const EventRecord& record) {
     }
     case EventRecord::kJobDone:
       return JobDone{{record.job_done().job()},
-                     to_enum<Ending>(record.job_done().how(), EndingRecord_IsValid, "ending")};
-    case EventRecord::kSaveDone:
-      return decode(record.save_done());
-    case EventRecord::kPartChanged:
-      return decode(record.part_changed());
+                     to_enum<Ending>(record.job_done().how(), EndingRecord_IsValid, "ending"),
+                     record.job_done().ran_ns()};
+    case EventRecord::kSaveDone: return decode(record.save_done());
+    case EventRecord::kPartChanged: return decode(record.part_changed());
     case EventRecord::kRanksSuspected:
       return RanksSuspected{{record.ranks_suspected().job()},
                             decode_ids<RankId>(record.ranks_suspected().ranks())};
@@ -226,12 +226,9 @@ Event decode(const EventRecord& record) {
                        {lost.epoch()},
                        lost.has_intact() ? std::optional<Step>(lost.intact()) : std::nullopt};
     }
-    case EventRecord::kJobHeld:
-      return JobHeld{{record.job_held().job()}};
-    case EventRecord::kJobSubmitted:
-      return JobSubmitted{decode(record.job_submitted().job())};
-    case EventRecord::kDecided:
-      return decode(record.decided());
+    case EventRecord::kJobHeld: return JobHeld{{record.job_held().job()}};
+    case EventRecord::kJobSubmitted: return JobSubmitted{decode(record.job_submitted().job())};
+    case EventRecord::kDecided: return decode(record.decided());
     case EventRecord::kJobStopped:
       return JobStopped{{record.job_stopped().job()}, record.job_stopped().kept()};
     case EventRecord::kJobStarted: {
@@ -245,10 +242,8 @@ Event decode(const EventRecord& record) {
     case EventRecord::kParameterSet:
       return ParameterSet{record.parameter_set().policy(), record.parameter_set().parameter(),
                           record.parameter_set().value()};
-    case EventRecord::kTick:
-      return Tick{};
-    case EventRecord::KIND_NOT_SET:
-      break;
+    case EventRecord::kTick: return Tick{};
+    case EventRecord::KIND_NOT_SET: break;
   }
   refuse("an event of an unknown kind");
 }
