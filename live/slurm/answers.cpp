@@ -274,7 +274,7 @@ std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
 std::map<std::string, std::int64_t> parse_run_times(const std::string& answer) {
   std::map<std::string, std::int64_t> found;
   for_each_line("squeue", answer, [&](Line& line) {
-    const std::string id = line.next("JobArrayID", parse_job_id);
+    const std::string id(line.next("JobArrayID", parse_job_id));
     const SlurmPhase phase = line.next("State", phase_of);
     const std::int64_t start_s = line.next("StartTime", parse_instant);
     const std::int64_t end_s = line.next("EndTime", parse_instant);
@@ -301,7 +301,8 @@ std::vector<SlurmEnd> parse_ends(const std::string& answer) {
       return ending_of(state);
     });
     const auto instant = [](std::string_view text) {
-      return text == "None" ? 0 : parse_instant(text);
+      const bool is_known = !text.empty() && text[0] >= '0' && text[0] <= '9';  // not "None"
+      return is_known ? parse_instant(text) : 0;
     };
     const std::int64_t start_s = line.next("Start", instant);
     const std::int64_t end_s = line.next("End", instant);

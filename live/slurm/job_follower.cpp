@@ -73,7 +73,13 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   const auto each = [&known](const auto& act) {
     for (const auto& [job, row] : known) act(*job, *row);
   };
-  read_run_times(known);
+  std::vector<std::string> ended;
+  each([&ended](const Tracked& job, const SlurmJob& row) {
+    const bool can_have_run = job.stage == Stage::placed || job.stage == Stage::ordered;
+    if (row.phase == SlurmPhase::ended && can_have_run) ended.push_back(row.id);
+  });
+  run_times_.clear();
+  if (!ended.empty()) run_times_ = outlet_.find_run_times(ended);
   adopt_nodes(known);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { follow_request(job, row); });
@@ -167,16 +173,6 @@ void JobFollower::end_missing() {
     }
     jobs_.erase(id);
   }
-}
-
-/// Reads how long the jobs ran whose end this reading shows.
-void JobFollower::read_run_times(const KnownRows& rows) {
-  std::vector<std::string> ids;
-  for (const auto& [job, row] : rows) {
-    const bool can_have_run = job->stage == Stage::placed || job->stage == Stage::ordered;
-    if (row->phase == SlurmPhase::ended && can_have_run) ids.push_back(row->id);
-  }
-  run_times_ = ids.empty() ? std::map<std::string, std::int64_t>() : outlet_.find_run_times(ids);
 }
 
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an

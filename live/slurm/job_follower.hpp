@@ -82,7 +82,6 @@ class JobFollower {
   KnownRows match_rows(const Rows& rows);
   Tracked* begin_job(const SlurmJob& row);
   void end_missing();
-  void read_run_times(const KnownRows& rows);
   void adopt_nodes(const KnownRows& rows);
   void adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner);
   void leave_foreign(Tracked& job, const std::string& owner);

@@ -56,8 +56,6 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
     return commands_.submit_job(words);
   }
 
-  std::map<std::string, std::string> read_comments(const std::vector<std::string>& ids);
-
   SlurmCommands& commands_;
   KeeperFinder keepers_;
   SlurmRules rules_;

@@ -214,8 +214,10 @@ Event decode(const EventRecord& record) {
       return JobDone{{record.job_done().job()},
                      to_enum<Ending>(record.job_done().how(), EndingRecord_IsValid, "ending"),
                      record.job_done().ran_ns()};
-    case EventRecord::kSaveDone: return decode(record.save_done());
-    case EventRecord::kPartChanged: return decode(record.part_changed());
+    case EventRecord::kSaveDone:
+      return decode(record.save_done());
+    case EventRecord::kPartChanged:
+      return decode(record.part_changed());
     case EventRecord::kRanksSuspected:
       return RanksSuspected{{record.ranks_suspected().job()},
                             decode_ids<RankId>(record.ranks_suspected().ranks())};
@@ -226,9 +228,12 @@ Event decode(const EventRecord& record) {
                        {lost.epoch()},
                        lost.has_intact() ? std::optional<Step>(lost.intact()) : std::nullopt};
     }
-    case EventRecord::kJobHeld: return JobHeld{{record.job_held().job()}};
-    case EventRecord::kJobSubmitted: return JobSubmitted{decode(record.job_submitted().job())};
-    case EventRecord::kDecided: return decode(record.decided());
+    case EventRecord::kJobHeld:
+      return JobHeld{{record.job_held().job()}};
+    case EventRecord::kJobSubmitted:
+      return JobSubmitted{decode(record.job_submitted().job())};
+    case EventRecord::kDecided:
+      return decode(record.decided());
     case EventRecord::kJobStopped:
       return JobStopped{{record.job_stopped().job()}, record.job_stopped().kept()};
     case EventRecord::kJobStarted: {
@@ -242,8 +247,10 @@ Event decode(const EventRecord& record) {
     case EventRecord::kParameterSet:
       return ParameterSet{record.parameter_set().policy(), record.parameter_set().parameter(),
                           record.parameter_set().value()};
-    case EventRecord::kTick: return Tick{};
-    case EventRecord::KIND_NOT_SET: break;
+    case EventRecord::kTick:
+      return Tick{};
+    case EventRecord::KIND_NOT_SET:
+      break;
   }
   refuse("an event of an unknown kind");
 }

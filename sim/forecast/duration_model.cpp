@@ -1,10 +1,12 @@
 #include "sim/forecast/duration_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 namespace orrery::sim {
@@ -263,10 +265,58 @@ DurationDistribution DurationModel::mixture(const JobKinds& job, double elapsed_
   return {std::move(weighted), elapsed_s, job.limit_s};
 }
 
+/// Finds the first duration up to which more than half of the weights are, without a merged list.
+double DurationModel::median_of(const JobKinds& job) const {
+  struct Part {
+    const std::vector<double>& known;
+    std::array<double, kPriorPoints> unknown = {};
+    double factor, each, each_unknown;  ///< of the durations, and weights
+
+    double weight_up_to(double duration_s) const {
+      const auto count = [&](const auto& durations) {
+        const auto end = std::partition_point(durations.begin(), durations.end(), [&](double own) {
+          return own * factor <= duration_s;
+        });
+        return static_cast<double>(end - durations.begin());
+      };
+      return each * count(known) + each_unknown * count(unknown);
+    }
+  };
+  if (job.kinds.empty()) return mixture(job, 0, false).quantile(0.5);
+  std::vector<Part> parts;
+  double half = 0;
+  for (const auto& [kind, error, weight, factor] : job.kinds) {
+    const double each = weight / static_cast<double>(kind->sorted.size() + 1);
+    parts.push_back({kind->sorted, {}, factor, each, each / kPriorPoints});
+    for (int i = 0; i < kPriorPoints; ++i) {
+      parts.back().unknown[static_cast<std::size_t>(i)] =
+          unknown_duration(kind->median(), error, (i + 0.5) / kPriorPoints);
+    }
+    half += weight / 2;
+  }
+  double median = std::numeric_limits<double>::infinity();
+  const auto is_below = [&](double duration_s) {
+    double sum = 0;
+    for (const Part& part : parts) sum += part.weight_up_to(duration_s);
+    return sum <= half;
+  };
+  const auto search = [&](const auto& durations, double factor) {
+    const auto at = std::partition_point(durations.begin(), durations.end(), [&](double own) {
+      return own * factor < median && is_below(own * factor);
+    });
+    if (at != durations.end()) median = std::min(median, *at * factor);
+  };
+  for (const Part& part : parts) {
+    search(part.known, part.factor);
+    search(part.unknown, part.factor);
+  }
+  return job.limit_s > 0 ? std::min(median, job.limit_s) : median;
+}
+
 void DurationModel::record_end(const JobColumns& job, double duration_s) {
   if (const Kind* const size = size_kind(job)) {
     const JobKinds all{.kinds = weights(job), .limit_s = limit_of(job)};
-    mixture_error_.add(log_error(mixture(all, 0, false).quantile(0.5), duration_s), kGuardMemory);
+    mixture_error_.add(log_error(median_of(all), duration_s), kGuardMemory);
     size_error_.add(log_error(size->median(), duration_s), kGuardMemory);
   }
   if (job.limit_s > 0) {
@@ -331,7 +381,7 @@ DurationDistribution DurationModel::of(const JobColumns& job, double elapsed_s) 
 
 DurationModel::Medians DurationModel::medians(const JobColumns& job) const {
   const Kind* const size = size_kind(job);
-  return {.model_s = mixture(kinds_for(job), 0, false).quantile(0.5),
+  return {.model_s = median_of(kinds_for(job)),
           .by_size_s = size != nullptr ? size->median() : kFirstGuess_s};
 }
 

@@ -148,6 +148,8 @@ class DurationModel {
   std::vector<Weighted> weights(const JobColumns& job) const;
   void learn_slope(char type, const Ended& before, const Ended& now);
   DurationDistribution mixture(const JobKinds& job, double elapsed_s, bool sees_running) const;
+  /// Returns the median of the mixture for a new job, without the jobs that run.
+  double median_of(const JobKinds& job) const;
   const Kind* size_kind(const JobColumns& job) const;
   const Kind* find(const std::string& key) const;
   double limit_of(const JobColumns& job) const;

@@ -45,7 +45,7 @@ TEST(JobFollower, AnEndHasTheTimeThatSlurmRecorded) {
 /// A program that Orrery has requeued may continue where it stopped.
 TEST(JobFollower, TheTimeOfARequeuedJobIsTheNewestRunBesideAnotherSchedulerOnly) {
   for (const bool acts : {false, true}) {
-    Followed with({.partitions = {"orrery"}, .owner = "orrery:7", .acts = acts});
+    Followed with({.partitions = {"orrery"}, .acts = acts, .owner = "orrery:7"});
     with.slurm.jobs["17"] = {.state = "RUNNING", .restarts = 1, .placed_on = {"n2"}};
     with.slurm.jobs["17"].start = 990;
     with.read(1000);

@@ -18,18 +18,25 @@ class Learning {
   /// Shows one job that seems to run from `begin_s` to `end_s`; `ran_s`: as in JobDone.
   void show_job(Nanos begin_s, Nanos end_s, Nanos ran_s) {
     const JobId id{world_.jobs().submitted()};
-    const JobSpec spec{.id = id, .gpus = 1, .user = "u", .submit = begin_s * kNanosPerSecond};
+    JobSpec spec = job_of_user();
+    spec.id = id;
+    spec.submit = begin_s * kNanosPerSecond;
     show(begin_s, JobSubmitted{spec});
     show(begin_s, JobStarted{id, {1}, 0, {GpuRuns({{0}}), spec.layout}});
     show(end_s, JobDone{id, Ending::completed, ran_s * kNanosPerSecond});
   }
-  double median_s() const {
-    return learner.duration_of(JobSpec{.gpus = 1, .user = "u"}, 0).quantile(0.5);
-  }
+  double median_s() const { return learner.duration_of(job_of_user(), 0).quantile(0.5); }
 
   QueueLearner learner{columns_of_spec};
 
  private:
+  static JobSpec job_of_user() {
+    JobSpec spec;
+    spec.user = "u";
+    spec.gpus = 1;
+    spec.layout = {.data = 1};
+    return spec;
+  }
   void show(Nanos at_s, Event event) {
     world_.begin_batch();
     world_.apply(event, at_s * kNanosPerSecond);
