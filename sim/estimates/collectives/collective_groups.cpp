@@ -1,17 +1,23 @@
 #include "sim/estimates/collectives/collective_groups.hpp"
 
 #include <algorithm>
-#include <map>
+
+#include "core/tables/hash_index.hpp"
 
 namespace orrery::estimates {
 
 std::vector<GpuGroup> by_domain(const Cluster& cluster, const GpuGroup& members) {
   std::vector<GpuGroup> domains;
-  std::map<std::uint32_t, std::size_t> index;
+  HashIndex known;
   for (const GpuId gpu : members) {
-    const auto [entry, fresh] = index.emplace(cluster.domain_of(gpu), domains.size());
-    if (fresh) domains.emplace_back();
-    domains[entry->second].push_back(gpu);
+    const std::uint32_t domain = cluster.domain_of(gpu);  // its own hash
+    std::uint32_t place = known.find(domain, [](std::uint32_t) { return true; });
+    if (place == HashIndex::kNone) {
+      place = static_cast<std::uint32_t>(domains.size());
+      known.add(domain, place);
+      domains.emplace_back();
+    }
+    domains[place].push_back(gpu);
   }
   return domains;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 
@@ -41,7 +42,7 @@ class FlowCounter {
   void add_each_pair(const GpuGroup& members);
 
   const Cluster& cluster_;
-  std::vector<std::uint32_t> flows_;    ///< flows by link
+  HugeVector<std::uint32_t> flows_;    ///< flows by link
   std::vector<std::uint32_t> touched_;  ///< links with flows, unordered
   std::vector<LinkId> route_;           ///< scratch buffer of add_flows()
 };

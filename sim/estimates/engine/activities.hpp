@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 
 namespace orrery::estimates {
@@ -130,8 +131,8 @@ class Activities {
     flows_[place].shared = flows_[place].failed = false;
   }
 
-  std::vector<Activity> activities_;
-  std::vector<Flow> flows_;
+  HugeVector<Activity> activities_;
+  HugeVector<Flow> flows_;
   std::vector<std::uint32_t> free_;
   std::uint64_t started_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/engine/event_queue.hpp"
 
@@ -97,7 +98,7 @@ class SlotCalendar {
   };
 
   Calendar<std::uint32_t> slots_;
-  std::vector<Item> items_;          ///< items by slot
+  HugeVector<Item> items_;          ///< items by slot
   std::vector<std::uint32_t> free_;  ///< slots without an item
 };
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/engine/link_shares.hpp"
 
@@ -97,9 +98,9 @@ class MaxMinShares : public LinkShares {
   void report_ends();
   void deactivate(Flow& flow);
 
-  std::vector<Link> links_;
-  std::vector<Flow> flows_;  ///< flows by place
-  std::vector<Use> uses_;
+  HugeVector<Link> links_;
+  HugeVector<Flow> flows_;  ///< flows by place
+  HugeVector<Use> uses_;
   std::vector<std::uint32_t> free_uses_;
   std::vector<std::uint32_t> active_;   ///< places of the flows in progress
   std::vector<std::uint32_t> ended_;    ///< places of the flows that ended, not reported

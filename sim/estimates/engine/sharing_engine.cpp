@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/activities.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 #include "sim/estimates/engine/event_queue.hpp"
@@ -47,9 +48,9 @@ struct SharingEngine::State : LinkShares::Listener {
   };
 
   const std::unique_ptr<LinkShares> shares;
-  std::vector<Host> hosts;
-  std::vector<Link> links;
-  std::vector<double> told;  ///< bandwidth of each link as the model of sharing has it
+  HugeVector<Host> hosts;
+  HugeVector<Link> links;
+  HugeVector<double> told;  ///< bandwidth of each link as the model of sharing has it
 
   Activities activities;
   SlotCalendar<std::function<void()>> timers;

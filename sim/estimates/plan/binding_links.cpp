@@ -6,24 +6,21 @@
 #include <span>
 #include <utility>
 
+#include "core/tables/hash_index.hpp"
+
 namespace orrery::estimates {
 namespace {
 
 /// (flow, flows on the link), ascending by flow.
-using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+using ConstraintView = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
 
-struct Candidate {
-  Constraint constraint;
-  LinkId link;
-  double bandwidth = 0;
-  bool pinned = false;
-};
+bool are_equal(ConstraintView a, ConstraintView b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return (hash ^ value) * 0x100000001B3ull ^ (hash >> 29);
 }
-
-using ConstraintView = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
 
 std::uint64_t hash_of(double rate, ConstraintView constraint) {
   std::uint64_t hash = static_cast<std::uint64_t>(rate);
@@ -40,7 +37,7 @@ struct Crossings {
     }
     for (std::size_t link = 1; link < first.size(); ++link) first[link] += first[link - 1];
     list.resize(first.back());
-    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    HugeVector<std::uint32_t> next(first.begin(), first.end() - 1);
     for (std::uint32_t flow = 0; flow < flows.size(); ++flow) {
       for (const LinkLoad& load : *flows[flow]) list[next[load.link.value]++] = {flow, load.flows};
     }
@@ -48,8 +45,8 @@ struct Crossings {
   ConstraintView of(std::uint32_t link) const {
     return ConstraintView(list).subspan(first[link], first[link + 1] - first[link]);
   }
-  std::vector<std::uint32_t> first;
-  Constraint list;
+  HugeVector<std::uint32_t> first;
+  HugeVector<std::pair<std::uint32_t, std::uint32_t>> list;
 };
 
 class Binder {
@@ -66,29 +63,44 @@ class Binder {
   }
 
  private:
+  struct Candidate {
+    std::uint32_t first = 0, count = 0;  ///< its constraint in entries_
+    LinkId link;
+    bool pinned = false;
+    double bandwidth = 0;
+  };
+  ConstraintView constraint_of(const Candidate& candidate) const {
+    return ConstraintView(entries_).subspan(candidate.first, candidate.count);
+  }
   void drop_never_full();
   void drop_dominated();
+  bool is_tighter_or_equal(const Candidate& a, const Candidate& b) const;
   BindingLinks hand_out();
 
   const std::size_t flows_;
-  std::vector<Candidate> candidates_;
-  std::map<std::uint64_t, std::vector<std::size_t>> known_;  // hash -> candidates
+  HugeVector<Candidate> candidates_;
+  HugeVector<std::pair<std::uint32_t, std::uint32_t>> entries_;  ///< constraints, end to end
+  HashIndex known_;  ///< candidates that are not pinned
 };
 
 void Binder::add(std::uint32_t link, double rate, bool keep, ConstraintView constraint) {
   if (constraint.empty()) return;
-  const auto same = [&](std::size_t i) {
-    const Candidate& other = candidates_[i];
-    return !other.pinned && other.bandwidth == rate &&
-           std::equal(constraint.begin(), constraint.end(), other.constraint.begin(),
-                      other.constraint.end());
-  };
+  const auto number = static_cast<std::uint32_t>(candidates_.size());
   if (!keep) {
-    std::vector<std::size_t>& alike = known_[hash_of(rate, constraint)];
-    if (std::any_of(alike.begin(), alike.end(), same)) return;
-    alike.push_back(candidates_.size());
+    const std::uint64_t hash = hash_of(rate, constraint);
+    const std::uint32_t same = known_.find(hash, [&](std::uint32_t other) {
+      return candidates_[other].bandwidth == rate &&
+             are_equal(constraint, constraint_of(candidates_[other]));
+    });
+    if (same != HashIndex::kNone) return;
+    known_.add(hash, number);
   }
-  candidates_.push_back({Constraint(constraint.begin(), constraint.end()), {link}, rate, keep});
+  candidates_.push_back({.first = static_cast<std::uint32_t>(entries_.size()),
+                         .count = static_cast<std::uint32_t>(constraint.size()),
+                         .link = {link},
+                         .pinned = keep,
+                         .bandwidth = rate});
+  entries_.insert(entries_.end(), constraint.begin(), constraint.end());
 }
 
 /// A link with room for all that its flows can carry elsewhere is never full. Pinned links may get
@@ -97,41 +109,54 @@ void Binder::drop_never_full() {
   std::vector<double> most(flows_, std::numeric_limits<double>::infinity());
   for (const Candidate& candidate : candidates_) {
     if (candidate.pinned) continue;
-    for (const auto& [flow, times] : candidate.constraint) {
+    for (const auto& [flow, times] : constraint_of(candidate)) {
       most[flow] = std::min(most[flow], candidate.bandwidth / times);
     }
   }
   std::erase_if(candidates_, [&](const Candidate& candidate) {
     double needed = 0;
-    for (const auto& [flow, times] : candidate.constraint) needed += times * most[flow];
+    for (const auto& [flow, times] : constraint_of(candidate)) needed += times * most[flow];
     return !candidate.pinned && needed < candidate.bandwidth * (1 - 1e-12);
   });
 }
 
+/// Returns whether link `a` has no more room than `b` for any of their flows, which are the same.
+bool Binder::is_tighter_or_equal(const Candidate& a, const Candidate& b) const {
+  const ConstraintView of_a = constraint_of(a), of_b = constraint_of(b);
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    if (of_a[i].second * b.bandwidth < of_b[i].second * a.bandwidth) return false;
+  }
+  return true;
+}
+
 /// A link cannot bind if another link with the same flows has no more room for any of them.
 void Binder::drop_dominated() {
-  const auto at_least_as_tight = [](const Candidate& a, const Candidate& b) {
-    for (std::size_t i = 0; i < a.constraint.size(); ++i) {
-      if (a.constraint[i].second * b.bandwidth < b.constraint[i].second * a.bandwidth) {
-        return false;
-      }
-    }
-    return true;
-  };
-  std::map<std::vector<std::uint32_t>, std::vector<std::size_t>> groups;
+  std::vector<std::vector<std::uint32_t>> groups;  // candidates with the same flows, none slack
+  HashIndex group_of;
   std::vector<bool> slack(candidates_.size());
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+  for (std::uint32_t i = 0; i < candidates_.size(); ++i) {
     const Candidate& candidate = candidates_[i];
     if (candidate.pinned) continue;
-    std::vector<std::uint32_t> flows;
-    for (const auto& [flow, times] : candidate.constraint) flows.push_back(flow);
-    std::vector<std::size_t>& kept = groups[std::move(flows)];
-    slack[i] = std::any_of(kept.begin(), kept.end(), [&](std::size_t other) {
-      return at_least_as_tight(candidates_[other], candidate);
+    const ConstraintView own = constraint_of(candidate);
+    std::uint64_t hash = 0;
+    for (const auto& [flow, times] : own) hash = mix(hash, flow);
+    std::uint32_t group = group_of.find(hash, [&](std::uint32_t other) {
+      const ConstraintView its = constraint_of(candidates_[groups[other].front()]);
+      return std::equal(own.begin(), own.end(), its.begin(), its.end(),
+                        [](const auto& a, const auto& b) { return a.first == b.first; });
+    });
+    if (group == HashIndex::kNone) {
+      group = static_cast<std::uint32_t>(groups.size());
+      group_of.add(hash, group);
+      groups.emplace_back();
+    }
+    std::vector<std::uint32_t>& kept = groups[group];
+    slack[i] = std::any_of(kept.begin(), kept.end(), [&](std::uint32_t other) {
+      return is_tighter_or_equal(candidates_[other], candidate);
     });
     if (slack[i]) continue;
-    std::erase_if(kept, [&](std::size_t other) {
-      slack[other] = at_least_as_tight(candidate, candidates_[other]);
+    std::erase_if(kept, [&](std::uint32_t other) {
+      slack[other] = is_tighter_or_equal(candidate, candidates_[other]);
       return slack[other];
     });
     kept.push_back(i);
@@ -147,7 +172,7 @@ BindingLinks Binder::hand_out() {
     const auto place = static_cast<std::uint32_t>(out.links.size());
     out.links.push_back({candidate.link, candidate.bandwidth});
     if (candidate.pinned) out.pinned[candidate.link.value] = place;
-    for (const auto& [flow, times] : candidate.constraint) {
+    for (const auto& [flow, times] : constraint_of(candidate)) {
       out.of_flow[flow].insert(out.of_flow[flow].end(), times, place);
     }
   }
@@ -178,22 +203,20 @@ KnownFlows::KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count
                        const std::function<double(LinkId)>& bandwidth)
     : flows_(std::move(flows)), link_count_(link_count) {
   Crossings crossings(flows_, link_count);
-  std::map<std::uint64_t, std::vector<std::size_t>> known;
+  HashIndex known;
   for (std::uint32_t link = 0; link < link_count; ++link) {
     const ConstraintView constraint = crossings.of(link);
     if (constraint.empty()) continue;
     const double rate = bandwidth({link});
-    std::vector<std::size_t>& hashed = known[hash_of(rate, constraint)];
-    const auto found = std::find_if(hashed.begin(), hashed.end(), [&](std::size_t i) {
-      return alike_[i].bandwidth == rate &&
-             std::equal(constraint.begin(), constraint.end(), alike_[i].constraint.begin(),
-                        alike_[i].constraint.end());
+    const std::uint64_t hash = hash_of(rate, constraint);
+    const std::uint32_t same = known.find(hash, [&](std::uint32_t i) {
+      return alike_[i].bandwidth == rate && are_equal(constraint, alike_[i].constraint);
     });
-    if (found != hashed.end()) {
-      alike_[*found].links.push_back(link);
+    if (same != HashIndex::kNone) {
+      alike_[same].links.push_back(link);
       continue;
     }
-    hashed.push_back(alike_.size());
+    known.add(hash, static_cast<std::uint32_t>(alike_.size()));
     alike_.push_back({Constraint(constraint.begin(), constraint.end()), rate, {link}});
   }
   first_ = std::move(crossings.first);
@@ -232,10 +255,9 @@ std::vector<KnownFlows::Difference> KnownFlows::differences(const Request& reque
   return all;
 }
 
-KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
-                                                 const std::vector<std::uint32_t>& rest,
-                                                 const Touched& touched) const {
-  Constraint constraint;
+void KnownFlows::set_constraint(std::uint32_t link, const std::vector<std::uint32_t>& rest,
+                                const Touched& touched, Constraint& constraint) const {
+  constraint.clear();
   const auto left_of = [&](std::uint32_t known, std::int64_t times) {
     for (const auto& [load, part] : touched.parts) {
       if (part->known == known) times -= load.flows;
@@ -252,23 +274,26 @@ KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
   for (; now != touched.now.end(); ++now) left_of(now->known, now->flows);
   for (const auto& [load, part] : touched.parts) constraint.emplace_back(part->flow, load.flows);
   std::sort(constraint.begin(), constraint.end());
-  return constraint;
 }
 
 BindingLinks KnownFlows::bind_links(const Request& request) const {
   std::vector<bool> is_touched(link_count_);
   const std::vector<std::uint32_t> touched = touched_by(request, is_touched);
-  std::vector<std::pair<LinkLoad, const Part*>> loads;
+  HugeVector<std::pair<LinkLoad, const Part*>> loads;
+  std::size_t count = 0;
+  for (const Part& part : request.parts) count += part.links->size();
+  loads.reserve(count);
   for (const Part& part : request.parts) {
     for (const LinkLoad& load : *part.links) loads.emplace_back(load, &part);
   }
-  std::stable_sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
-    return a.first.link.value < b.first.link.value;
+  std::sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.link, a.second) < std::pair(b.first.link, b.second);
   });
 
   // The first untouched link represents each group of equal links; touched links are added one by
   // one.
-  std::vector<std::pair<std::uint32_t, const Alike*>> links;
+  HugeVector<std::pair<std::uint32_t, const Alike*>> links;
+  links.reserve(alike_.size() + touched.size());
   for (const Alike& alike : alike_) {
     const auto first = std::find_if(alike.links.begin(), alike.links.end(),
                                     [&](std::uint32_t link) { return !is_touched[link]; });
@@ -283,9 +308,10 @@ BindingLinks KnownFlows::bind_links(const Request& request) const {
   const std::vector<Difference> now = differences(request);
   auto next = loads.begin();
   auto next_now = now.begin();
+  Constraint constraint;
   for (const auto& [link, alike] : links) {
     if (alike != nullptr) {
-      Constraint constraint = alike->constraint;
+      constraint = alike->constraint;
       for (auto& entry : constraint) entry.first = request.rest[entry.first];
       binder.add(link, alike->bandwidth, false, constraint);
       continue;
@@ -295,8 +321,7 @@ BindingLinks KnownFlows::bind_links(const Request& request) const {
     });
     const auto end_now = std::find_if(next_now, now.end(),
                                       [at = link](const auto& each) { return each.link != at; });
-    const Constraint constraint =
-        constraint_of(link, request.rest, {{next, end}, {next_now, end_now}});
+    set_constraint(link, request.rest, {{next, end}, {next_now, end_now}}, constraint);
     binder.add(link, request.bandwidth({link}), request.pinned.contains(link), constraint);
     next = end;
     next_now = end_now;

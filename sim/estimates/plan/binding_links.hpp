@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 
 namespace orrery::estimates {
@@ -105,14 +106,15 @@ class KnownFlows {
   std::vector<std::uint32_t> touched_by(const Request& request, std::vector<bool>& is) const;
   /// Returns the changes of all known flows, by link and then by known flow.
   static std::vector<Difference> differences(const Request& request);
-  /// Returns the constraint of a link: remainders of the known flows and the parts that cross it.
-  Constraint constraint_of(std::uint32_t link, const std::vector<std::uint32_t>& rest,
-                           const Touched& touched) const;
+  /// Sets the constraint of a link: remainders of the known flows and the parts that cross it.
+  void set_constraint(std::uint32_t link, const std::vector<std::uint32_t>& rest,
+                      const Touched& touched, Constraint& constraint) const;
 
   std::vector<const Loads*> flows_;
   std::uint32_t link_count_;
-  std::vector<std::uint32_t> first_;  ///< index of each link's first entry in crossings_
-  Constraint crossings_;              ///< crossings by link, then by known flow
+  HugeVector<std::uint32_t> first_;  ///< index of each link's first entry in crossings_
+  /// Crossings by link, then by known flow.
+  HugeVector<std::pair<std::uint32_t, std::uint32_t>> crossings_;
   std::vector<Alike> alike_;          ///< groups of links with equal constraints and bandwidth
 };
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
+
 namespace orrery::estimates {
 
 /// Begin of a block, end of its kernels and its end.
@@ -36,7 +38,7 @@ class BlockLog {
 
  private:
   const std::size_t workers_;
-  std::vector<BlockTimes> times_;  ///< times by index, then by worker
+  HugeVector<BlockTimes> times_;  ///< times by index, then by worker
 };
 
 }  // namespace orrery::estimates

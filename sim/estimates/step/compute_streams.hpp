@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/step/block_log.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "sim/estimates/step/step_hardware.hpp"
@@ -66,7 +67,7 @@ class ComputeStreams {
   const StepHardware& hardware_;
   StepRecord& record_;
   OpListener& listener_;
-  std::vector<Stream> streams_;  ///< stream of each worker
+  HugeVector<Stream> streams_;  ///< stream of each worker
   BlockLog log_;
 };
 

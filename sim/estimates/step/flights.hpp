@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "core/units.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
@@ -83,10 +84,10 @@ class Flights {
 
   Engine& engine_;
   const std::vector<CommPlan>& comms_;
-  std::vector<Part> parts_;  ///< the first flow of each communication, then the others
+  HugeVector<Part> parts_;  ///< the first flow of each communication, then the others
   std::vector<std::uint32_t> far_links_;
   const std::function<void(const CommPhase&)> failed_;
-  std::vector<Flight> flights_;
+  HugeVector<Flight> flights_;
   /// Indices of unused records.
   std::vector<std::uint32_t> free_;
   bool over_ = false;

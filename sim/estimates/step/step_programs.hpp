@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tables/huge_pages.hpp"
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
@@ -100,7 +101,7 @@ class StepPrograms {
   std::size_t bytes_each_ = 0;           ///< counts of a worker
   /// Dependencies not yet ended, by byte_of() and shift_of(): a cache line has those of 128
   /// operations.
-  std::vector<std::uint8_t> missing_;
+  HugeVector<std::uint8_t> missing_;
   std::size_t ops_left_ = 0;
   std::size_t most_blocks_ = 0;
 };
