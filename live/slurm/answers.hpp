@@ -71,7 +71,7 @@ struct SlurmEnd {
   std::string id;
   std::int64_t submit_s = 0;
   Ending how{};
-  std::int64_t ran_s = 0;  ///< from its newest start to its end; 0: unknown
+  std::int64_t ran_s = 0;  ///< seconds from its newest start to its end; 0: unknown
 };
 
 /// Bytes of the name of a job in the answer of squeue: a longer name is cut, a shorter one filled

@@ -103,7 +103,7 @@ class JobFollower {
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
-  std::map<std::string, std::int64_t> run_times_;  ///< of the ends in this reading, seconds
+  std::map<std::string, std::int64_t> run_times_;  ///< seconds by ids of jobs that have just ended
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;
   std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none

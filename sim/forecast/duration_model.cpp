@@ -270,7 +270,7 @@ double DurationModel::median_of(const JobKinds& job) const {
   struct Part {
     const std::vector<double>& known;
     std::array<double, kPriorPoints> unknown = {};
-    double factor, each, each_unknown;  ///< of the durations, and weights
+    double factor, each, each_unknown;  ///< factor of the durations, weights
 
     double weight_up_to(double duration_s) const {
       const auto count = [&](const auto& durations) {

@@ -108,7 +108,7 @@ class DurationModel {
     std::size_t oldest = 0;
     std::vector<double> running;  ///< elapsed seconds of the jobs that run, ascending
     FadingSum error;      ///< errors of earlier medians, as differences of natural logarithms
-    double exponent = 0;  ///< of the limit, that of the type of kinds
+    double exponent = 0;  ///< exponent of the limit, that of the type of kinds
     double limit_s = 0;   ///< limit whose factor is 1: the first one; 0: none
 
     double median() const { return sorted[sorted.size() / 2]; }
@@ -126,13 +126,13 @@ class DurationModel {
     const Kind* kind;
     double error;
     double weight;
-    double factor = 1;  ///< of the job's limit
+    double factor = 1;  ///< factor of the limit
   };
   /// Slope of durations over limits in the kinds of one type, from pairs of consecutive jobs.
   struct Slope {
     double xx = 0, xy = 0, xxyy = 0;  ///< fading sums over pairs; x, y: differences of logarithms
     double plain = 0, sloped = 0;     ///< fading sums of |y| and |y - b x|, b from earlier pairs
-    double exponent = 0;              ///< of the kinds
+    double exponent = 0;              ///< exponent of the kinds
 
     void add(const Ended& before, const Ended& now);
     /// Returns b, between 0 and 1.

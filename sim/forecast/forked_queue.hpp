@@ -61,7 +61,7 @@ class ForkedQueue : public Backend, private Carrier {
   ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
               std::span<const LaterJob> later, Nanos until, LaterChanges changes = {},
               FirstEvents first = FirstEvents::all);
-  /// As above, with `world`, which must be a copy of the snapshot's world.
+  /// Constructs the same from `world`, which must be a copy of the snapshot's world.
   ForkedQueue(World world, const QueueSnapshot& from, const std::vector<Nanos>& left,
               std::span<const LaterJob> later, Nanos until, LaterChanges changes,
               FirstEvents first);

@@ -94,8 +94,8 @@ def interval(name):
 
 
 def least_error(file):
-    """Returns the mean log error of the best estimates in hindsight: medians of all jobs of the same
-    columns, for the best set of columns. Nothing if the log has other columns."""
+    """Returns the mean log error of the best estimates in hindsight: medians of all jobs with the
+    same columns, for the best set of columns. Nothing if the log has other columns."""
     with (gzip.open if str(file).endswith(".gz") else open)(file, "rt", newline="") as source:
         jobs = list(csv.DictReader(source))
     if not jobs or "duration_s" not in jobs[0] or "user" not in jobs[0]:

@@ -31,7 +31,7 @@ TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
 TEST(JobFollower, AnEndHasTheTimeThatSlurmRecorded) {
   Followed with;
   with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}};
-  with.slurm.jobs["17"].start = 700;  // before the first reading
+  with.slurm.jobs["17"].start = 700;  // the first reading is later
   with.slurm.jobs["18"] = {};
   with.read(1000);
   with.slurm.jobs["17"].state = "COMPLETED";
