@@ -403,9 +403,9 @@ void add_twin_slurm(CLI::App& twins, Action& chosen) {
                4, 86400)
       .type_name("S")
       ->capture_default_str();
-  add_examples(*command, {"orrery twin slurm --policy easy --partition gpu",
-                          "orrery twin slurm --policy easy,srtf --partition gpu --every 30 --json "
-                          "--for 3600"});
+  add_examples(*command, {"orrery twin slurm --policy conservative --partition gpu",
+                          "orrery twin slurm --policy conservative,srtf --partition gpu --every 30 "
+                          "--json --for 3600"});
   command->callback([options, &chosen] { chosen = [options] { return twin_slurm(*options); }; });
 }
 

@@ -18,7 +18,8 @@ const char* const kJobFields =
     "PriorityLong:|,Reason:|,RestartCnt:|,Dependency:|,Name:64|";
 const char* const kKeeperFields = "JobArrayID:|,SubmitTime:|,UserName:|";
 const char* const kCommentFields = "JobArrayID:|,Comment:|";
-const char* const kEndFields = "jobid,submit,state";
+const char* const kRunTimeFields = "JobArrayID:|,State:|,StartTime:|,EndTime:|";
+const char* const kEndFields = "jobid,submit,state,start,end";
 
 namespace {
 
@@ -270,6 +271,19 @@ std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
   return nodes;
 }
 
+std::map<std::string, std::int64_t> parse_run_times(const std::string& answer) {
+  std::map<std::string, std::int64_t> found;
+  for_each_line("squeue", answer, [&](Line& line) {
+    const std::string id(line.next("JobArrayID", parse_job_id));
+    const SlurmPhase phase = line.next("State", phase_of);
+    const std::int64_t start_s = line.next("StartTime", parse_instant);
+    const std::int64_t end_s = line.next("EndTime", parse_instant);
+    line.expect_end();
+    if (phase == SlurmPhase::ended && start_s > 0 && end_s > start_s) found[id] = end_s - start_s;
+  });
+  return found;
+}
+
 std::vector<SlurmEnd> parse_ends(const std::string& answer) {
   // sacct has no '|' at the end of a line: read each line as if it had one.
   std::string closed;
@@ -286,9 +300,16 @@ std::vector<SlurmEnd> parse_ends(const std::string& answer) {
       if (phase_of(state.substr(0, state.find(' '))) != SlurmPhase::ended) return {};
       return ending_of(state);
     });
+    const auto instant = [](std::string_view text) {
+      const bool is_known = !text.empty() && text[0] >= '0' && text[0] <= '9';  // not "None"
+      return is_known ? parse_instant(text) : 0;
+    };
+    const std::int64_t start_s = line.next("Start", instant);
+    const std::int64_t end_s = line.next("End", instant);
     line.expect_end();
     if (!how) return;
     end.how = *how;
+    if (start_s > 0 && end_s > start_s) end.ran_s = end_s - start_s;
     ends.push_back(std::move(end));
   });
   return ends;

@@ -71,6 +71,7 @@ struct SlurmEnd {
   std::string id;
   std::int64_t submit_s = 0;
   Ending how{};
+  std::int64_t ran_s = 0;  ///< seconds from its newest start to its end; 0: unknown
 };
 
 /// Bytes of the name of a job in the answer of squeue: a longer name is cut, a shorter one filled
@@ -83,6 +84,8 @@ extern const char* const kJobFields;
 extern const char* const kKeeperFields;
 /// Fields that `squeue -O` must print for parse_comments().
 extern const char* const kCommentFields;
+/// Fields that `squeue -O` must print for parse_run_times().
+extern const char* const kRunTimeFields;
 /// Fields that `sacct -P -n -X -o` must print for parse_ends().
 extern const char* const kEndFields;
 /// Last line of a complete answer, which the shell adds after the command has succeeded.
@@ -108,6 +111,9 @@ std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
 /// Returns the ends in the answer of `sacct`, without jobs that have not ended. Throws bad_input as
 /// above.
 std::vector<SlurmEnd> parse_ends(const std::string& answer);
+/// Returns the seconds between the newest start and the end of ended jobs, by id, in the answer of
+/// `squeue -O` with kRunTimeFields; without jobs that never ran. Throws bad_input as above.
+std::map<std::string, std::int64_t> parse_run_times(const std::string& answer);
 /// Facts of slurmctld in the answer of `scontrol show config`.
 struct SlurmConfiguration {
   std::int64_t boot_s = 0;  ///< start of slurmctld

@@ -72,6 +72,10 @@ class InstalledSlurm : public SlurmCommands {
     }
     return id;
   }
+  std::string read_run_times(const std::vector<std::string>& ids) override {
+    return read(
+        {"squeue", "-r", "-a", "-h", "-t", "all", "-j", list_of(ids), "-O", kRunTimeFields});
+  }
   std::string read_ends(const std::vector<std::string>& ids) override {
     return read({"sacct", "-P", "-n", "-X", "-j", list_of(ids), "-o", kEndFields});
   }

@@ -30,6 +30,8 @@ class SlurmCommands {
   /// Submits a job with these words of sbatch, of which one is --parsable. Returns the id of the
   /// job. Throws an environment Error with the message of sbatch if Slurm refuses the job.
   virtual std::string submit_job(const std::vector<std::string>& words) = 0;
+  /// Returns the starts and ends of jobs (squeue), for parse_run_times().
+  virtual std::string read_run_times(const std::vector<std::string>& ids) = 0;
   /// Returns the recorded ends of jobs (sacct). Fails if Slurm keeps no accounts.
   virtual std::string read_ends(const std::vector<std::string>& ids) = 0;
   /// Executes lines of scontrol, for example "requeue 17", in order. Returns the complaints of

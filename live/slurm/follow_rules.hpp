@@ -45,6 +45,10 @@ class SlurmOutlet {
   /// Returns the recorded ends of jobs that the queue does not show any more; empty without
   /// accounts.
   virtual std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) = 0;
+  /// Returns the seconds from the newest start to the end of ended jobs that the queue still shows,
+  /// by id; empty if Slurm does not answer.
+  virtual std::map<std::string, std::int64_t> find_run_times(
+      const std::vector<std::string>& ids) = 0;
   /// Returns the controllers that the marks of these jobs name, by their ids, without jobs that
   /// have no mark.
   virtual std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) = 0;

@@ -73,6 +73,13 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   const auto each = [&known](const auto& act) {
     for (const auto& [job, row] : known) act(*job, *row);
   };
+  std::vector<std::string> ended;
+  each([&ended](const Tracked& job, const SlurmJob& row) {
+    const bool can_have_run = job.stage == Stage::placed || job.stage == Stage::ordered;
+    if (row.phase == SlurmPhase::ended && can_have_run) ended.push_back(row.id);
+  });
+  run_times_.clear();
+  if (!ended.empty()) run_times_ = outlet_.find_run_times(ended);
   adopt_nodes(known);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { follow_request(job, row); });
@@ -159,7 +166,11 @@ void JobFollower::end_missing() {
           "lost the job or forgot it",
           id, job.submit_s));
     }
-    leave_world(job, end == ends.end() ? Ending::cancelled : end->how);
+    if (end == ends.end()) {
+      leave_world(job, Ending::cancelled);
+    } else {
+      leave_world(job, end->how, end->ran_s);
+    }
     jobs_.erase(id);
   }
 }
@@ -227,9 +238,11 @@ void JobFollower::leave_foreign(Tracked& job, const std::string& owner) {
   job.is_managed = false;
 }
 
-void JobFollower::leave_world(Tracked& job, Ending how) {
+void JobFollower::leave_world(Tracked& job, Ending how, std::int64_t ran_s) {
   if (job.stage == Stage::unseen) return;
-  outlet_.emit_event(JobDone{job.job, how});
+  // Programs that Orrery requeues may continue: their earlier runs count as well.
+  if (rules_.acts && job.restarts > 0) ran_s = 0;
+  outlet_.emit_event(JobDone{job.job, how, ran_s * kNanosPerSecond});
   ids_.erase(job.job);
   job.stage = Stage::unseen;
 }
@@ -239,7 +252,8 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
   const bool has_restarted = row.restarts > job.restarts;
   if (row.phase == SlurmPhase::ended) {
     if (job.stage == Stage::ordered && !row.placed_on.empty()) place_job(job, row);
-    leave_world(job, ending_of(row.state));
+    const auto ran = run_times_.find(row.id);
+    leave_world(job, ending_of(row.state), ran == run_times_.end() ? 0 : ran->second);
     over_[{row.id, row.submit_s}] = now_s_;
     job.submit_s = row.submit_s;
     return;

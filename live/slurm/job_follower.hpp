@@ -92,7 +92,7 @@ class JobFollower {
   void check_order(Tracked& job, const SlurmJob& row);
   void release_refused(Tracked& job, const SlurmJob& row);
   void withdraw_order(Tracked& job);
-  void leave_world(Tracked& job, Ending how);
+  void leave_world(Tracked& job, Ending how, std::int64_t ran_s = 0);
   void give_back(Tracked& job, const std::string& why);
 
   const World& world_;
@@ -103,6 +103,7 @@ class JobFollower {
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
+  std::map<std::string, std::int64_t> run_times_;  ///< seconds by ids of jobs that have just ended
   std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;
   std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none

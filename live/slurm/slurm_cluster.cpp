@@ -22,6 +22,29 @@ std::vector<std::string> words_of(const std::string& line) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
+/// Returns the Comments of those of the jobs that Slurm shows, by id.
+std::map<std::string, std::string> comments_of(SlurmCommands& commands,
+                                               const std::vector<std::string>& ids) {
+  std::map<std::string, std::string> all;
+  const auto read = [&](const std::vector<std::string>& some) {
+    try {
+      const auto comments = parse_comments(commands.read_comments(some), some);
+      if (comments) all.insert(comments->begin(), comments->end());
+      return comments.has_value();
+    } catch (const Error&) {
+      return true;  // the jobs are gone, or Slurm does not answer: their Comments stay
+    }
+  };
+  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
+    const std::size_t end = std::min(ids.size(), begin + kJobsAtOnce);
+    const std::vector<std::string> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        ids.begin() + static_cast<std::ptrdiff_t>(end));
+    if (read(some)) continue;
+    for (const std::string& id : some) read({id});
+  }
+  return all;
+}
+
 }  // namespace
 
 SlurmCluster::SlurmCluster(SlurmCommands& commands, const Options& options)
@@ -76,7 +99,7 @@ void SlurmCluster::send_orders() {
     if (!order.job.empty()) ids.push_back(order.job);
     mutable_counts().leases += order.text.find(" StartTime=now+") != std::string::npos;
   }
-  const std::map<std::string, std::string> comments = read_comments(ids);
+  const std::map<std::string, std::string> comments = comments_of(commands_, ids);
   std::vector<std::vector<std::string>> updates;
   for (SlurmLine& order : orders) {
     const auto found = comments.find(order.job);
@@ -112,9 +135,25 @@ std::vector<SlurmEnd> SlurmCluster::find_ends(const std::vector<std::string>& id
   }
 }
 
+std::map<std::string, std::int64_t> SlurmCluster::find_run_times(
+    const std::vector<std::string>& ids) {
+  std::map<std::string, std::int64_t> all;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
+    const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto to =
+        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), begin + kJobsAtOnce));
+    try {
+      all.merge(parse_run_times(commands_.read_run_times({from, to})));
+    } catch (const Error&) {
+      continue;  // the readings tell how long these jobs ran
+    }
+  }
+  return all;
+}
+
 std::map<std::string, std::string> SlurmCluster::find_owners(const std::vector<std::string>& ids) {
   std::map<std::string, std::string> owners;
-  for (const auto& [id, comment] : read_comments(ids)) {
+  for (const auto& [id, comment] : comments_of(commands_, ids)) {
     if (std::string owner = owner_in(comment); !owner.empty()) owners[id] = std::move(owner);
   }
   return owners;
@@ -126,29 +165,6 @@ std::optional<std::vector<SlurmKeeper>> SlurmCluster::find_keepers() {
   } catch (const Error&) {
     return {};  // the next reading reports why Slurm does not answer
   }
-}
-
-/// Returns the Comments of those of the jobs that Slurm shows, by id.
-std::map<std::string, std::string> SlurmCluster::read_comments(
-    const std::vector<std::string>& ids) {
-  std::map<std::string, std::string> all;
-  const auto read = [&](const std::vector<std::string>& some) {
-    try {
-      const auto comments = parse_comments(commands_.read_comments(some), some);
-      if (comments) all.insert(comments->begin(), comments->end());
-      return comments.has_value();
-    } catch (const Error&) {
-      return true;  // the jobs are gone, or Slurm does not answer: their Comments stay
-    }
-  };
-  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
-    const std::size_t end = std::min(ids.size(), begin + kJobsAtOnce);
-    const std::vector<std::string> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
-                                        ids.begin() + static_cast<std::ptrdiff_t>(end));
-    if (read(some)) continue;
-    for (const std::string& id : some) read({id});
-  }
-  return all;
 }
 
 }  // namespace orrery::live

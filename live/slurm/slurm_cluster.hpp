@@ -49,13 +49,12 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   bool can_send() const override { return rules_.acts && !is_halted(); }
   void report(std::string text) override { report_to_operator(text); }
   std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) override;
+  std::map<std::string, std::int64_t> find_run_times(const std::vector<std::string>& ids) override;
   std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) override;
   std::optional<std::vector<SlurmKeeper>> find_keepers() override;
   std::string submit_job(const std::vector<std::string>& words) override {
     return commands_.submit_job(words);
   }
-
-  std::map<std::string, std::string> read_comments(const std::vector<std::string>& ids);
 
   SlurmCommands& commands_;
   KeeperFinder keepers_;

@@ -90,6 +90,7 @@ struct EventEncoder {
   void operator()(const JobDone& event) const {
     out.mutable_job_done()->set_job(event.job.value);
     out.mutable_job_done()->set_how(to_record<EndingRecord>(event.how));
+    out.mutable_job_done()->set_ran_ns(event.ran);
   }
   void operator()(const SaveDone& event) const {
     SaveDoneRecord& record = *out.mutable_save_done();
@@ -211,7 +212,8 @@ Event decode(const EventRecord& record) {
     }
     case EventRecord::kJobDone:
       return JobDone{{record.job_done().job()},
-                     to_enum<Ending>(record.job_done().how(), EndingRecord_IsValid, "ending")};
+                     to_enum<Ending>(record.job_done().how(), EndingRecord_IsValid, "ending"),
+                     record.job_done().ran_ns()};
     case EventRecord::kSaveDone:
       return decode(record.save_done());
     case EventRecord::kPartChanged:

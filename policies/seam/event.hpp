@@ -41,10 +41,12 @@ struct StepsDone {
 };
 /// Way in which a job ended.
 enum class Ending : std::uint8_t { completed, failed, cancelled };
-/// End of a job.
+/// End of a job. `ran`: time on its GPUs since the newest start, as the scheduler of a real cluster
+/// has recorded it; 0: not recorded. The world counts from event to event.
 struct JobDone {
   JobId job;
   Ending how{};
+  Nanos ran = 0;
 };
 /// Result of a checkpoint. If `durable`, training can continue with `step` from the checkpoint;
 /// otherwise the checkpoint failed. Training was stalled for `stalled`; the copy was complete after

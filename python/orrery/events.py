@@ -45,12 +45,15 @@ class JobDone(Event):
     ----------
     job : int
     how : Ending
+    ran : float
+        Seconds since its newest start that the scheduler of a real cluster has recorded; 0: none.
     """
 
     _record: ClassVar[str] = "JobDoneRecord"
 
     job: int
     how: Ending
+    ran: float
 
 
 @dataclass(frozen=True)

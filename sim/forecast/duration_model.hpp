@@ -8,6 +8,11 @@
 // the job. The weight of a kind falls with the error of its earlier medians, so that the model
 // learns which columns are informative. While the median of the mixture is not better than the
 // running median of the size, the distribution is that of the size alone.
+//
+// A user who requests more time than for an earlier job of the same kind expects a longer job. So
+// each type of kinds but the size has an exponent b, the slope of the logarithms of durations over
+// those of limits within its kinds, and a known duration d of a job with the limit l counts as
+// d (L / l)^b for a job with the limit L. The exponent is 0 until the slope is proven.
 #pragma once
 
 #include <array>
@@ -92,23 +97,48 @@ class DurationModel {
       weight = weight * memory + 1;
     }
   };
-  /// Newest durations of one kind.
+  /// Ended job of one kind.
+  struct Ended {
+    double duration_s, limit_s;
+  };
+  /// Newest durations of one kind, those in `sorted` and `running` over the factor of their limit.
   struct Kind {
-    std::vector<double> sorted, newest;  ///< the same values; `newest` is a ring
+    std::vector<double> sorted;
+    std::vector<Ended> newest;  ///< ring of the same jobs
     std::size_t oldest = 0;
     std::vector<double> running;  ///< elapsed seconds of the jobs that run, ascending
-    FadingSum error;  ///< errors of earlier medians, as differences of natural logarithms
+    FadingSum error;      ///< errors of earlier medians, as differences of natural logarithms
+    double exponent = 0;  ///< exponent of the limit, that of the type of kinds
+    double limit_s = 0;   ///< limit whose factor is 1: the first one; 0: none
 
     double median() const { return sorted[sorted.size() / 2]; }
     /// Returns true if the kind forgets ended jobs: those that run do not count then.
     bool is_full() const { return sorted.size() == kWindow; }
-    void add(double duration_s);
+    /// Returns the factor of a limit on the durations of this kind.
+    double factor_of(double limit) const;
+    /// Returns the newest ended job; the kind must have one.
+    const Ended& last() const { return newest[(oldest + newest.size() - 1) % newest.size()]; }
+    void add(const Ended& job);
+    void set_exponent(double to);
   };
   /// Kind of a job with the expected error of its median and its weight.
   struct Weighted {
     const Kind* kind;
     double error;
     double weight;
+    double factor = 1;  ///< factor of the limit
+  };
+  /// Slope of durations over limits in the kinds of one type, from pairs of consecutive jobs.
+  struct Slope {
+    double xx = 0, xy = 0, xxyy = 0;  ///< fading sums over pairs; x, y: differences of logarithms
+    double plain = 0, sloped = 0;     ///< fading sums of |y| and |y - b x|, b from earlier pairs
+    double exponent = 0;              ///< exponent of the kinds
+
+    void add(const Ended& before, const Ended& now);
+    /// Returns b, between 0 and 1.
+    double slope() const;
+    /// Returns the slope; 0 unless it is significant and has made the differences smaller.
+    double proven() const;
   };
 
   static std::vector<std::string> kinds_of(const JobColumns& job);
@@ -116,7 +146,10 @@ class DurationModel {
   /// count of durations.
   double expected_error(char type, const Kind& kind) const;
   std::vector<Weighted> weights(const JobColumns& job) const;
+  void learn_slope(char type, const Ended& before, const Ended& now);
   DurationDistribution mixture(const JobKinds& job, double elapsed_s, bool sees_running) const;
+  /// Returns the median of the mixture for a new job, without the jobs that run.
+  double median_of(const JobKinds& job) const;
   const Kind* size_kind(const JobColumns& job) const;
   const Kind* find(const std::string& key) const;
   double limit_of(const JobColumns& job) const;
@@ -126,6 +159,7 @@ class DurationModel {
   std::map<std::string, Kind> kinds_;
   std::deque<std::string> numbered_;  ///< keys of kinds by a name with digits, in their order
   std::map<char, std::array<FadingSum, kCountClasses>> errors_;  ///< keyed by type of kind
+  std::map<char, Slope> slopes_;                                 ///< keyed by type of kind
   FadingSum mixture_error_, size_error_;
   std::uint64_t limited_ = 0, beyond_limit_ = 0;  ///< ended jobs with a limit; those that exceed it
 };

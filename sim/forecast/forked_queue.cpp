@@ -10,7 +10,12 @@ namespace orrery::sim {
 ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
                          std::span<const LaterJob> later, Nanos until, LaterChanges changes,
                          FirstEvents first)
-    : world_(from.world()),
+    : ForkedQueue(from.world(), from, left, later, until, std::move(changes), first) {}
+
+ForkedQueue::ForkedQueue(World world, const QueueSnapshot& from, const std::vector<Nanos>& left,
+                         std::span<const LaterJob> later, Nanos until, LaterChanges changes,
+                         FirstEvents first)
+    : world_(std::move(world)),
       gate_(world_, {Kinds<Action>::of<Assign>(), {}}, *this),
       later_(later),
       changes_(std::move(changes)),

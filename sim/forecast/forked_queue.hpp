@@ -20,8 +20,8 @@ namespace orrery::sim {
 /// Job that arrives after the snapshot; `spec.id` is set at the arrival.
 struct LaterJob {
   JobSpec spec;
-  Nanos duration = 0;    ///< kNever: the job keeps its GPUs
-  Nanos seen = -1;       ///< instant of the arrival; -1: that of the submission
+  Nanos duration = 0;     ///< kNever: the job keeps its GPUs
+  Nanos seen = -1;        ///< instant of the arrival; -1: that of the submission
   Nanos leaves = kNever;  ///< instant at which the job ends, whether it runs or waits
 
   /// Returns the instant of the arrival.
@@ -61,6 +61,10 @@ class ForkedQueue : public Backend, private Carrier {
   ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
               std::span<const LaterJob> later, Nanos until, LaterChanges changes = {},
               FirstEvents first = FirstEvents::all);
+  /// Constructs the same from `world`, which must be a copy of the snapshot's world.
+  ForkedQueue(World world, const QueueSnapshot& from, const std::vector<Nanos>& left,
+              std::span<const LaterJob> later, Nanos until, LaterChanges changes,
+              FirstEvents first);
 
   Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
   const Cluster& cluster() const override { return world_.cluster(); }
@@ -73,6 +77,9 @@ class ForkedQueue : public Backend, private Carrier {
   /// Returns the courses: jobs of the snapshot, then later jobs that have arrived. Waiting times
   /// are complete after next() has returned nothing.
   const std::vector<ForkedJob>& jobs() const { return jobs_; }
+  /// Returns the world, for its memory: assigning another world needs less time than copying it.
+  /// This object may only be destroyed then.
+  World release_world() { return std::move(world_); }
 
  private:
   // Carrier

@@ -91,14 +91,16 @@ double PossibleDurations::draw_duration(const DurationModel::JobKinds& job, doub
   double duration_s = elapsed_s / (1 - u), sum = 0;
   shares_.clear();
   for (const DurationModel::Weighted& each : job.kinds) {
-    shares_.push_back(sum += each.weight * drawn_kind(each).share_above(elapsed_s));
+    const double share = drawn_kind(each).share_above(elapsed_s / each.factor);
+    shares_.push_back(sum += each.weight * share);
   }
   if (sum > 0) {
     const auto at = std::partition_point(shares_.begin(), std::prev(shares_.end()),
                                          [&](double share) { return share <= which_ * sum; });
     const DurationModel::Weighted& chosen =
         job.kinds[static_cast<std::size_t>(at - shares_.begin())];
-    duration_s = drawn_kind(chosen).quantile_above(elapsed_s, u);
+    duration_s = chosen.factor * drawn_kind(chosen).quantile_above(elapsed_s / chosen.factor, u);
+    duration_s = std::max(duration_s, elapsed_s);
   } else if (job.kinds.empty()) {
     const Drawn& unknown = unknown_kind();
     const double scale = job.guess_s / kScale_s;

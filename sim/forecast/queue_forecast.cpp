@@ -180,14 +180,18 @@ PolicyFutures simulate_futures(const QueueSnapshot& from, const std::vector<Futu
     out.starts[job].reserve(draws.size());
     out.ends[job].reserve(draws.size());
   }
+  World world = from.world();
   for (const FutureDraw& draw : draws) {
-    ForkedQueue future(from, draw.left, draw.later, until, changes, FirstEvents::one);
+    ForkedQueue future(std::move(world), from, draw.left, draw.later, until, changes,
+                       FirstEvents::one);
     run_future(future, *resumed_policy(replay));
     for (std::size_t job = 0; job < known; ++job) {
       out.starts[job].push_back(future.jobs()[job].start);
       out.ends[job].push_back(future.jobs()[job].end);
     }
     add_goals(from, draw, future.jobs(), until, out);
+    world = future.release_world();
+    if (&draw != &draws.back()) world = from.world();
   }
   for (auto& each : out.starts) std::sort(each.begin(), each.end());
   for (auto& each : out.ends) std::sort(each.begin(), each.end());

@@ -52,7 +52,7 @@ ColumnsOf columns_of_log(const std::vector<TraceJob>& log) {
 
 void QueueLearner::learn_from(const Observation& seen) {
   for (const Event& event : seen.events) {
-    if (const auto* done = std::get_if<JobDone>(&event)) add_end(seen.jobs[done->job]);
+    if (const auto* done = std::get_if<JobDone>(&event)) add_end(seen.jobs[done->job], done->ran);
     if (const auto* submitted = std::get_if<JobSubmitted>(&event)) add_arrival(submitted->job);
   }
 }
@@ -81,8 +81,10 @@ void QueueLearner::add_arrival(const JobSpec& job) {
   oldest_ = (oldest_ + 1) % kArrivals;
 }
 
-void QueueLearner::add_end(const JobInfo& job) {
-  const double duration_s = job.gpu_seconds / std::max(1u, job.spec.gpus);
+/// `ran`: as in JobDone.
+void QueueLearner::add_end(const JobInfo& job, Nanos ran) {
+  const double seen_s = job.gpu_seconds / std::max(1u, job.spec.gpus);
+  const double duration_s = ran > 0 ? to_seconds(ran) : seen_s;
   const auto open = open_.extract(job.spec.id);
   if (duration_s <= 0) return;  // the job never ran
   durations_.record_end(columns_(job.spec), duration_s);

@@ -77,7 +77,7 @@ class QueueLearner {
     double duration_s = 0;
   };
   void add_arrival(const JobSpec& job);
-  void add_end(const JobInfo& job);
+  void add_end(const JobInfo& job, Nanos ran);
   /// Returns the duration of the arrival `index` at the fraction `u` of its distribution.
   double duration_of_arrival(std::size_t index, double u, PossibleDurations* possible) const;
 

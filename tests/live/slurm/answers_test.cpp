@@ -98,11 +98,23 @@ TEST(SlurmAnswers, EndsAndBootTimeAreRead) {
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].id, "14_2");
   EXPECT_EQ(ends[0].how, Ending::completed);
+  EXPECT_EQ(ends[0].ran_s, 60);
   EXPECT_EQ(ends[1].how, Ending::cancelled);
+  EXPECT_EQ(ends[1].ran_s, 0);
   EXPECT_EQ(parse_configuration(kConfigAnswer).boot_s, 1795687767);
   EXPECT_EQ(parse_configuration(kConfigAnswer).now_s, 1795687798);
   EXPECT_EQ(parse_configuration("Configuration data as of Monday\nBOOT_TIME = 7\n").now_s, 0);
   EXPECT_NE(error_of([] { parse_configuration("ClusterName = toy\n"); }).find("BOOT_TIME"),
+            std::string::npos);
+}
+
+/// The end of a running job is that of its limit.
+TEST(SlurmAnswers, RunTimesAreThoseOfEndedJobsThatStarted) {
+  const std::string answer =
+      "3|COMPLETED|1795687950|1795688010|\n5_1|RUNNING|1795687950|1795688250|\n"
+      "7|CANCELLED|N/A|1795688010|\n9|TIMEOUT|1795687950|1795688011|\n";
+  EXPECT_EQ(parse_run_times(answer), (std::map<std::string, std::int64_t>{{"3", 60}, {"9", 61}}));
+  EXPECT_NE(error_of([&] { parse_run_times(answer.substr(0, 20)); }).find("cut short"),
             std::string::npos);
 }
 

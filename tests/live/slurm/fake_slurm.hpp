@@ -26,7 +26,7 @@ struct FakeJob {
   bool held = false;
   std::string reason = "BeginTime", dependency = "(null)", comment = {}, name = "job";
   std::string limit = "1:00";
-  std::int64_t deadline = 0;
+  std::int64_t deadline = 0, start = 0, end = 0;
 };
 
 /// Slurm with nodes n1, n2, ... of four GPUs.
@@ -130,6 +130,14 @@ class FakeSlurm : public SlurmCommands {
     const std::string id = std::to_string(next_id_++);
     jobs[id] = job;
     return id;
+  }
+  std::string read_run_times(const std::vector<std::string>& ids) override {
+    std::string text;
+    for (const std::string& id : ids) {
+      const FakeJob& job = jobs.at(id);
+      text += fmt::format("{}|{}|{}|{}|\n", id, job.state, job.start, job.end);
+    }
+    return text;
   }
   std::string read_ends(const std::vector<std::string>&) override {
     throw Error(ErrorKind::environment, "sacct: Slurm accounting storage is disabled");

@@ -30,6 +30,7 @@ class Followed : public SlurmOutlet {
 
   FakeSlurm slurm;
   std::vector<std::string> reports;
+  std::vector<std::int64_t> ran_s;  ///< recorded times of the jobs that have ended
 
   /// Makes one reading at `now` and returns the names of its events.
   std::string read(std::int64_t now) {
@@ -59,6 +60,7 @@ class Followed : public SlurmOutlet {
 
   void emit_event(Event event) override {
     world_.apply(event, 0);
+    if (const auto* done = std::get_if<JobDone>(&event)) ran_s.push_back(done->ran / 1'000'000'000);
     constexpr std::array kNames{"step", "done",      "save",    "part",    "suspected", "lost",
                                 "held", "submitted", "decided", "stopped", "started"};
     events_ += std::string(events_.empty() ? "" : " ") + kNames.at(event.index());
@@ -73,6 +75,9 @@ class Followed : public SlurmOutlet {
   bool can_send() const override { return true; }
   void report(std::string text) override { reports.push_back(std::move(text)); }
   std::vector<SlurmEnd> find_ends(const std::vector<std::string>&) override { return {}; }
+  std::map<std::string, std::int64_t> find_run_times(const std::vector<std::string>& ids) override {
+    return parse_run_times(slurm.read_run_times(ids));
+  }
   std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) override {
     std::map<std::string, std::string> owners;
     for (const std::string& id : ids) {

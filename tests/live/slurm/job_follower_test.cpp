@@ -28,6 +28,34 @@ TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
   EXPECT_TRUE(with.reports.empty());
 }
 
+TEST(JobFollower, AnEndHasTheTimeThatSlurmRecorded) {
+  Followed with;
+  with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}};
+  with.slurm.jobs["17"].start = 700;  // the first reading is later
+  with.slurm.jobs["18"] = {};
+  with.read(1000);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.slurm.jobs["17"].end = 1003;
+  with.slurm.jobs["18"].state = "CANCELLED";
+  with.slurm.jobs["18"].end = 1003;
+  EXPECT_EQ(with.read(1005), "done done");
+  EXPECT_EQ(with.ran_s, (std::vector<std::int64_t>{303, 0}));
+}
+
+/// A program that Orrery has requeued may continue where it stopped.
+TEST(JobFollower, TheTimeOfARequeuedJobIsTheNewestRunBesideAnotherSchedulerOnly) {
+  for (const bool acts : {false, true}) {
+    Followed with({.partitions = {"orrery"}, .acts = acts, .owner = "orrery:7"});
+    with.slurm.jobs["17"] = {.state = "RUNNING", .restarts = 1, .placed_on = {"n2"}};
+    with.slurm.jobs["17"].start = 990;
+    with.read(1000);
+    with.slurm.jobs["17"].state = "COMPLETED";
+    with.slurm.jobs["17"].end = 1050;
+    EXPECT_EQ(with.read(1051), "done");
+    EXPECT_EQ(with.ran_s, std::vector<std::int64_t>{acts ? 0 : 60});
+  }
+}
+
 TEST(JobFollower, AJobThatEndsBetweenTwoReadingsStillStarts) {
   Followed with;
   with.slurm.jobs["17"] = {};

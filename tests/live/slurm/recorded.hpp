@@ -69,7 +69,8 @@ inline const std::string kNodesAnswer =
 
 /// Answer of sacct: an ended array task, a cancelled and a running job.
 inline const std::string kSacctAnswer =
-    "14_2|1795687944|COMPLETED\n15|1795687950|CANCELLED by 1001\n16|1795687951|RUNNING\n";
+    "14_2|1795687944|COMPLETED|1795687950|1795688010\n15|1795687950|CANCELLED by 1001|None|"
+    "1795687960\n16|1795687951|RUNNING|1795687952|Unknown\n";
 
 /// Part of the answer of scontrol show config.
 inline const std::string kConfigAnswer =

@@ -12,8 +12,10 @@ namespace {
 
 Removal any_removal(toy::Dice& dice) {
   Removal removal;
-  if (dice.random_flag()) removal.at = dice.nanos();
-  else removal.at_step = dice.u64();
+  if (dice.random_flag())
+    removal.at = dice.nanos();
+  else
+    removal.at_step = dice.u64();
   if (dice.random_flag()) removal.back_at = dice.nanos();
   if (dice.random_flag()) removal.back_at_step = dice.u64();
   return removal;
@@ -62,7 +64,7 @@ std::vector<Event> every_event(toy::Dice& dice) {
           JobStarted{{0}, {4}, dice.u64(), toy::standing(0, 2)},
           ParameterSet{"recover", "how", dice.text()},
           Tick{},
-          JobDone{{1}, dice.random_enum(Ending::cancelled)}};
+          JobDone{{1}, dice.random_enum(Ending::cancelled), dice.nanos()}};
 }
 
 /// A decision that can be applied when its outcome comes.

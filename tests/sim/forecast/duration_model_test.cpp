@@ -79,6 +79,62 @@ TEST(DurationModel, LearnsFromNumbersInNamesThatComeAgain) {
   EXPECT_GT(error_by_number(false), 2);  // each name is new, and old ones are forgotten
 }
 
+/// Returns the mean errors of the newest 1,000 of 2,000 jobs: of a name of one user, and of the
+/// same jobs with limits of 1.2 to 5 times their durations.
+std::pair<double, double> errors_by_limit() {
+  DurationModel plain, limited;
+  Rng rng(5);
+  std::pair<double, double> error;
+  for (int i = 0; i < 2000; ++i) {
+    const double duration_s = 1000 * std::exp(rng.normal() / 4);
+    JobColumns job{.gpus = 1u << rng.below(3), .user = "u", .name = "train"};
+    const auto off = [&](const DurationModel& model) {
+      return std::abs(std::log(model.medians(job).model_s / duration_s));
+    };
+    if (i >= 1000) error.first += off(plain) / 1000;
+    plain.record_end(job, duration_s);
+    job.limit_s = static_cast<std::int64_t>(duration_s * (1.2 + 3.8 * rng.uniform()));
+    if (i >= 1000) error.second += off(limited) / 1000;
+    limited.record_end(job, duration_s);
+  }
+  return error;
+}
+
+TEST(DurationModel, AMoreThanUsualLimitTellsALongerJob) {
+  const auto [plain, limited] = errors_by_limit();
+  EXPECT_NEAR(plain, 0.2, 0.02);
+  EXPECT_LT(limited, 0.88 * plain);
+}
+
+TEST(DurationModel, DurationsOfOtherLimitsAreScaledForJobsThatRunAsWell) {
+  DurationModel model;
+  for (int i = 1; i <= 600; ++i) {
+    model.record_end({.gpus = 1, .user = "u", .limit_s = 100 * (i % 6 + 1)}, 50 * (i % 6 + 1));
+  }
+  const JobColumns longer{.gpus = 1, .user = "u", .limit_s = 1200};
+  EXPECT_NEAR(model.of(longer, 0).quantile(0.5), 600, 90);
+  EXPECT_GT(model.of(longer, 500).quantile(0), 500);
+  EXPECT_LT(model.of(longer, 500).quantile(0.1), 700);
+}
+
+/// Every job has a size of its own.
+TEST(DurationModel, LearnsTheNamesOfAUserAcrossSizes) {
+  DurationModel model;
+  double error = 0;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const JobColumns job{.gpus = i + 1, .user = "u", .name = i % 2 == 0 ? "long" : "short"};
+    const double duration_s = i % 2 == 0 ? 10'000 : 100;
+    if (i >= 100) error += std::abs(std::log(model.medians(job).model_s / duration_s)) / 100;
+    model.record_end(job, duration_s);
+  }
+  for (const char* user : {"v", "w"}) {  // another user's jobs of these names differ
+    for (int i = 0; i < 40; ++i) model.record_end({.gpus = 1, .user = user, .name = "long"}, 10);
+  }
+  EXPECT_LT(error, 0.1);
+  const JobColumns job{.gpus = 777, .user = "u", .name = "long"};
+  EXPECT_NEAR(model.medians(job).model_s, 10'000, 1);
+}
+
 TEST(DurationModel, IsTheMedianOfTheSizeWhereNoColumnTellsMore) {
   const auto [error, by_size] = errors_by_user(false, 2);
   EXPECT_LE(error, by_size * 1.01);
