@@ -39,14 +39,15 @@ class StepsDone(Event):
 
 @dataclass(frozen=True)
 class JobDone(Event):
-    """A job ended and has left its GPUs.
+    """A job ended and has left its GPUs. `ran`: time since its newest start that the scheduler of
+    a real cluster has recorded; 0: none.
 
     Attributes
     ----------
     job : int
     how : Ending
     ran : float
-        Seconds since its newest start that the scheduler of a real cluster has recorded; 0: none.
+        Seconds.
     """
 
     _record: ClassVar[str] = "JobDoneRecord"
