@@ -22,6 +22,17 @@ std::vector<std::string> words_of(const std::string& line) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
+/// Calls `use` with the ids of jobs, at most kJobsAtOnce at a time.
+template <typename Use>
+void for_each_block(const std::vector<std::string>& ids, const Use& use) {
+  for (auto begin = ids.begin(); begin != ids.end();) {
+    const auto end =
+        begin + std::min(ids.end() - begin, static_cast<std::ptrdiff_t>(kJobsAtOnce));
+    use(std::vector<std::string>(begin, end));
+    begin = end;
+  }
+}
+
 /// Returns the Comments of those of the jobs that Slurm shows, by id.
 std::map<std::string, std::string> comments_of(SlurmCommands& commands,
                                                const std::vector<std::string>& ids) {
@@ -35,13 +46,10 @@ std::map<std::string, std::string> comments_of(SlurmCommands& commands,
       return true;  // the jobs are gone, or Slurm does not answer: their Comments stay
     }
   };
-  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
-    const std::size_t end = std::min(ids.size(), begin + kJobsAtOnce);
-    const std::vector<std::string> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
-                                        ids.begin() + static_cast<std::ptrdiff_t>(end));
-    if (read(some)) continue;
+  for_each_block(ids, [&](const std::vector<std::string>& some) {
+    if (read(some)) return;
     for (const std::string& id : some) read({id});
-  }
+  });
   return all;
 }
 
@@ -138,16 +146,13 @@ std::vector<SlurmEnd> SlurmCluster::find_ends(const std::vector<std::string>& id
 std::map<std::string, std::int64_t> SlurmCluster::find_run_times(
     const std::vector<std::string>& ids) {
   std::map<std::string, std::int64_t> all;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
-    const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto to =
-        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), begin + kJobsAtOnce));
+  for_each_block(ids, [&](const std::vector<std::string>& some) {
     try {
-      all.merge(parse_run_times(commands_.read_run_times({from, to})));
+      all.merge(parse_run_times(commands_.read_run_times(some)));
     } catch (const Error&) {
-      continue;  // the readings tell how long these jobs ran
+      // Slurm does not answer: the readings tell how long these jobs ran.
     }
-  }
+  });
   return all;
 }
 

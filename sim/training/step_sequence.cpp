@@ -247,7 +247,9 @@ void close_step(const JobInWorld& here, TrainingState& state, const Watch& watch
                     state.step + 1 >= next_boundary(here, state) ||
                     here.gate().has_waiting(state.id) || state.saving.is_after_this_step();
   // A step that changes while it runs shows no policy the conditions of the next one.
-  if (tell && !changes_within(state, played.start(), state.now)) state.watched = true;
+  if (tell && !state.watched) {
+    state.watched = !changes_within(state, played.start(), state.now);
+  }
   if (stalled > 0) {
     stall_until(state, std::max(state.now, state.resume_at) + stalled, GpuUse::recovery);
   }

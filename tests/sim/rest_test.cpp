@@ -428,6 +428,11 @@ std::string any_failures(Rng& rng) {
   return fmt::format("failures={{kinds: [{}], repair: 4 s}}", kinds[rng.below(3)]);
 }
 
+/// Override of a scenario: the times that detection and recovery take.
+constexpr const char* kTimesOfLosses =
+    "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, replacement: 100 "
+    "ms}";
+
 /// A training with any policies under any faults, perhaps with a pipeline, input, a shared storage
 /// and failures.
 LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
@@ -447,8 +452,7 @@ LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
       fmt::format("noise.sample_cv={:.4f}", noise),
       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
       fmt::format("survival.warm={}", rng.below(3)),
-      "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
-      "replacement: 100 ms}"};
+      kTimesOfLosses};
   const bool stored = more.below(4) == 0;
   overrides.push_back(any_checkpoints(rng, stored));
   if (stored) overrides.push_back("cluster.storage={bandwidth: 5 GB/s}");
@@ -550,9 +554,8 @@ TEST(Rest, ChangesNoDecisionAfterAStepThatChangedWhileItRan) {
       {"run.steps=120", "cluster.nodes=3",
        "policies=[{name: checkpoint-interval, parameters: {method: fixed, interval: 2 s}}, {name: "
        "recover, parameters: {how: restart}}]",
-       "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, replacement: "
-       "100 ms}",
-       "checkpoints={folder: k, every: 44, stall: 20 ms, write: 40 ms}", "run.policy_time=0 ms"});
+       kTimesOfLosses, "checkpoints={folder: k, every: 44, stall: 20 ms, write: 40 ms}",
+       "run.policy_time=0 ms"});
   const BothWays ways = expect_same_decisions_and_time(loaded, "a step that changed");
   EXPECT_GT(ways.full.decisions.size(), 3u);
 }

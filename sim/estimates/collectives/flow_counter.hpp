@@ -42,7 +42,7 @@ class FlowCounter {
   void add_each_pair(const GpuGroup& members);
 
   const Cluster& cluster_;
-  HugeVector<std::uint32_t> flows_;    ///< flows by link
+  HugeVector<std::uint32_t> flows_;     ///< flows by link
   std::vector<std::uint32_t> touched_;  ///< links with flows, unordered
   std::vector<LinkId> route_;           ///< scratch buffer of add_flows()
 };

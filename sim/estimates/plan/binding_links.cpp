@@ -14,10 +14,6 @@ namespace {
 /// (flow, flows on the link), ascending by flow.
 using ConstraintView = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
 
-bool are_equal(ConstraintView a, ConstraintView b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return (hash ^ value) * 0x100000001B3ull ^ (hash >> 29);
 }
@@ -80,7 +76,7 @@ class Binder {
   const std::size_t flows_;
   HugeVector<Candidate> candidates_;
   HugeVector<std::pair<std::uint32_t, std::uint32_t>> entries_;  ///< constraints, end to end
-  HashIndex known_;  ///< candidates that are not pinned
+  HashIndex known_;                                              ///< candidates not pinned
 };
 
 void Binder::add(std::uint32_t link, double rate, bool keep, ConstraintView constraint) {
@@ -90,7 +86,7 @@ void Binder::add(std::uint32_t link, double rate, bool keep, ConstraintView cons
     const std::uint64_t hash = hash_of(rate, constraint);
     const std::uint32_t same = known_.find(hash, [&](std::uint32_t other) {
       return candidates_[other].bandwidth == rate &&
-             are_equal(constraint, constraint_of(candidates_[other]));
+             std::ranges::equal(constraint, constraint_of(candidates_[other]));
     });
     if (same != HashIndex::kNone) return;
     known_.add(hash, number);
@@ -210,7 +206,7 @@ KnownFlows::KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count
     const double rate = bandwidth({link});
     const std::uint64_t hash = hash_of(rate, constraint);
     const std::uint32_t same = known.find(hash, [&](std::uint32_t i) {
-      return alike_[i].bandwidth == rate && are_equal(constraint, alike_[i].constraint);
+      return alike_[i].bandwidth == rate && std::ranges::equal(constraint, alike_[i].constraint);
     });
     if (same != HashIndex::kNone) {
       alike_[same].links.push_back(link);

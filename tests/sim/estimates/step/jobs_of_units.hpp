@@ -1,4 +1,4 @@
-// Planned jobs whose traffic meets on the uplinks of units of nodes, for tests of what they share.
+// Test jobs with plans: their flows meet on the uplinks of units of nodes.
 #pragma once
 
 #include <algorithm>
