@@ -83,11 +83,24 @@ class SlotCalendar {
     free_.push_back(slot);
     return std::exchange(items_[slot].what, What());
   }
+  /// Sets the pending items aside until continue_items(): they are not due before.
+  void set_aside() {
+    while (!slots_.empty()) {
+      const double at = slots_.next();
+      aside_.emplace_back(at, slots_.pop_entry());
+    }
+  }
+  /// Makes the items that were set aside pending again, in the order in which they were set aside.
+  void continue_items() {
+    for (const auto& [at, slot] : aside_) slots_.add_entry(at, slot);
+    aside_.clear();
+  }
   /// Removes all items.
   void clear() {
     slots_.clear();
     items_.clear();
     free_.clear();
+    aside_.clear();
   }
 
  private:
@@ -100,6 +113,7 @@ class SlotCalendar {
   Calendar<std::uint32_t> slots_;
   HugeVector<Item> items_;          ///< items by slot
   std::vector<std::uint32_t> free_;  ///< slots without an item
+  std::vector<std::pair<double, std::uint32_t>> aside_;  ///< due times and slots of items set aside
 };
 
 }  // namespace orrery::estimates

@@ -85,6 +85,23 @@ class Engine {
   /// them. Call only inside run(); the calling callback may then start new activities.
   virtual void cancel_all() = 0;
 
+  /// Returns true if run_parts() may be called.
+  virtual bool can_run_parts() const { return false; }
+  /// Runs `parts` parts of a simulation that do not affect each other until they pause, one after
+  /// the other and each from the present instant on: `begin` starts the activities of a part. Blocks
+  /// until each part has paused or has no activity left; the next run() continues all of them
+  /// together, from the first event that is left. A part accesses the same memory again and again,
+  /// which stays in the caches. Call outside of run(), without activities and timers.
+  ///
+  /// No flow may cross a link of another part before the latest pause. For example, replicas that
+  /// pause at their first collective, which waits for all of them.
+  virtual void run_parts(std::uint32_t parts, const std::function<void(std::uint32_t)>& begin) {
+    static_cast<void>(parts), static_cast<void>(begin);
+  }
+  /// Pauses the present part at this instant, at the end of the current callback: no callback of
+  /// the part runs before the next run(). Call only inside run_parts().
+  virtual void pause_part() {}
+
   /// Returns the number of activities and timers that ended or failed since the engine was created;
   /// cancelled ones do not count.
   virtual std::uint64_t events() const = 0;

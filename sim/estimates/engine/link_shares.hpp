@@ -57,6 +57,18 @@ class LinkShares {
   /// Blocks until no flow, no stop and no requested call is left.
   virtual void run() = 0;
 
+  /// Returns true if the three methods below have an effect: the clock can be set back.
+  virtual bool can_rewind() const { return false; }
+  /// Sets the flows in progress aside, at their rates of this instant, and removes all stops. Until
+  /// continue_flows() no flow may start over a link of these.
+  virtual void set_flows_aside() {}
+  /// Sets the clock. Call outside of run(), without flows but those set aside.
+  virtual void set_clock(double date) { static_cast<void>(date); }
+  /// Puts the flows that were set aside in progress again, which end at the dates of then. Call
+  /// outside of run(). A link of a flow must not change before the date at which the flow was set
+  /// aside.
+  virtual void continue_flows() {}
+
  protected:
   explicit LinkShares(double now) : now_(now) {}
   Listener& listener() const { return *listener_; }

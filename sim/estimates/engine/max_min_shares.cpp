@@ -338,6 +338,25 @@ void MaxMinShares::run() {
   }
 }
 
+// ---- flows set aside --------------------------------------------------------------------------
+
+/// The links that this instant has touched are shared at the end of run(), when no flow is active.
+void MaxMinShares::set_flows_aside() {
+  aside_.insert(aside_.end(), active_.begin(), active_.end());
+  active_.clear();
+  stops_.clear();
+  narrowest_ = kNone;
+}
+
+void MaxMinShares::continue_flows() {
+  for (const std::uint32_t place : aside_) {
+    flows_[place].active = static_cast<std::uint32_t>(active_.size());
+    active_.push_back(place);
+  }
+  aside_.clear();
+  narrowest_ = kNone;
+}
+
 std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links, double now) {
   return std::make_unique<SharingEngine>(hosts, links, std::make_unique<MaxMinShares>(links, now));
 }

@@ -34,6 +34,10 @@ class MaxMinShares : public LinkShares {
   void pass_stops(double precision) override;
   void clear_stops() override { stops_.clear(); }
   void run() override;
+  bool can_rewind() const override { return true; }
+  void set_flows_aside() override;
+  void set_clock(double date) override { now_ = date; }
+  void continue_flows() override;
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -103,6 +107,7 @@ class MaxMinShares : public LinkShares {
   HugeVector<Use> uses_;
   std::vector<std::uint32_t> free_uses_;
   std::vector<std::uint32_t> active_;   ///< places of the flows in progress
+  std::vector<std::uint32_t> aside_;    ///< places of the flows that were set aside
   std::vector<std::uint32_t> ended_;    ///< places of the flows that ended, not reported
   std::vector<std::uint32_t> touched_;  ///< links with another flow, or another bandwidth
   std::vector<std::uint32_t> changed_;  ///< links whose flows need new rates

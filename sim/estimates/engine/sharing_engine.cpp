@@ -57,6 +57,8 @@ struct SharingEngine::State : LinkShares::Listener {
   EventQueue<End> ends;
   std::vector<Ended> ready;  ///< activities that ended at this instant
   std::vector<Ended> batch;  ///< being told
+  std::vector<End> aside;    ///< ends of the parts that have paused
+  bool is_paused = false;    ///< the present part pauses at this instant
   std::uint64_t events = 0, shared_flows = 0;
 
   State(std::uint32_t host_count, std::uint32_t link_count, std::unique_ptr<LinkShares> model);
@@ -73,6 +75,8 @@ struct SharingEngine::State : LinkShares::Listener {
   void on_flow_end(std::uint32_t place) override;
   void on_wake() override;
   bool tell();
+  void tell_end(const Ended& end);
+  void set_part_aside();
   void take_next_end(std::vector<Ended>& into);
   void give_up(std::uint32_t place);
 };
@@ -188,11 +192,12 @@ void SharingEngine::State::on_time() {
 void SharingEngine::State::on_wake() {
   shares->pass_stops(kSameInstant);
   do {
-    while (timers.next() <= shares->now()) {
+    while (timers.next() <= shares->now() && !is_paused) {
       ++events;
       timers.pop_entry()();
     }
-  } while (tell());
+  } while (!is_paused && tell());
+  if (is_paused) return set_part_aside();
   const double next = std::min(timers.next(), next_end());
   if (std::isfinite(next)) shares->stop_at(next);
 }
@@ -204,23 +209,44 @@ bool SharingEngine::State::tell() {
   if (batch.empty()) return false;
   std::sort(batch.begin(), batch.end(),
             [](const Ended& a, const Ended& b) { return a.number < b.number; });
-  for (const auto& [number, place, turn] : batch) {
-    Activities::Activity& activity = activities[place];
-    if (number == 0 || activity.number != number || activity.turn != turn) continue;
-    ++events;
-    bool ok = true;
-    if (activity.host != kNobody) {
-      hosts[activity.host].busy = kNobody;
-    } else {
-      ok = !activities.flow(place).failed;
-      leave(place);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (is_paused) {  // the rest ends at this instant, when the part continues
+      ready.insert(ready.end(), batch.begin() + static_cast<std::ptrdiff_t>(i), batch.end());
+      break;
     }
-    const Done done = std::move(activity.done);
-    activities.end_activity(place);
-    if (done) done(ok);
+    tell_end(batch[i]);
   }
   batch.clear();
   return true;
+}
+
+void SharingEngine::State::tell_end(const Ended& end) {
+  const auto& [number, place, turn] = end;
+  Activities::Activity& activity = activities[place];
+  if (number == 0 || activity.number != number || activity.turn != turn) return;
+  ++events;
+  bool ok = true;
+  if (activity.host != kNobody) {
+    hosts[activity.host].busy = kNobody;
+  } else {
+    ok = !activities.flow(place).failed;
+    leave(place);
+  }
+  const Done done = std::move(activity.done);
+  activities.end_activity(place);
+  if (done) done(ok);
+}
+
+// ---- parts ------------------------------------------------------------------------------------
+
+/// Keeps all that is pending for run(). The flows that end at this instant are reported after this
+/// call: then it is called again.
+void SharingEngine::State::set_part_aside() {
+  timers.set_aside();
+  while (!ends.empty()) aside.push_back(ends.pop_entry());
+  for (const Ended& end : ready) aside.push_back({shares->now(), end.place, end.turn});
+  ready.clear();
+  shares->set_flows_aside();
 }
 
 // ---- the engine ---------------------------------------------------------------------------------
@@ -330,12 +356,37 @@ void SharingEngine::set_link_up(std::uint32_t link, bool up) {
 
 void SharingEngine::run() { state_->shares->run(); }
 
+bool SharingEngine::can_run_parts() const { return state_->shares->can_rewind(); }
+
+void SharingEngine::run_parts(std::uint32_t parts,
+                              const std::function<void(std::uint32_t)>& begin) {
+  State& state = *state_;
+  const double start = now();
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    state.shares->set_clock(start);
+    state.is_paused = false;
+    after(0, [&begin, part] { begin(part); });
+    state.shares->run();
+  }
+  state.is_paused = false;
+  state.shares->set_clock(start);
+  state.shares->continue_flows();
+  state.timers.continue_items();
+  for (const State::End& end : state.aside) state.ends.add_entry(end);
+  state.aside.clear();
+  const double next = std::min(state.timers.next(), state.next_end());
+  if (std::isfinite(next)) state.shares->stop_at(next);
+}
+
+void SharingEngine::pause_part() { state_->is_paused = true; }
+
 void SharingEngine::cancel_all() {
   State& state = *state_;
   state.shares->clear_stops();
   state.timers.clear();
   state.ends.clear();
   state.ready.clear();
+  state.aside.clear();
   for (std::uint32_t place = 0; place < state.activities.size(); ++place) {
     state.give_up(place);
     const std::uint32_t host = state.activities[place].host;

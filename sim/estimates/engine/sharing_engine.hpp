@@ -41,6 +41,10 @@ class SharingEngine : public Engine {
   void set_link_up(std::uint32_t link, bool up) override;
   void run() override;
   void cancel_all() override;
+  /// True if the model of sharing can set its clock back.
+  bool can_run_parts() const override;
+  void run_parts(std::uint32_t parts, const std::function<void(std::uint32_t)>& begin) override;
+  void pause_part() override;
   std::uint64_t events() const override;
 
   /// Returns the number of flows given to the model of sharing since the start, because they met

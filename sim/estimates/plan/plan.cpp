@@ -220,8 +220,9 @@ void Planner::transfers() {
     for (std::uint32_t stage = 0; stage < stages; ++stage) {
       const bool onward = around || stage + 1 < stages, back = around || stage > 0;
       const std::uint32_t next = (stage + 1) % stages, before = (stage + stages - 1) % stages;
-      plan_.onward.push_back(onward ? transfer(of_class, stage, next, false) : 0);
-      plan_.back.push_back(back ? transfer(of_class, stage, before, true) : 0);
+      plan_.onward.push_back(onward ? transfer(of_class, stage, next, false)
+                                    : Plan::kNoTransfer);
+      plan_.back.push_back(back ? transfer(of_class, stage, before, true) : Plan::kNoTransfer);
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -83,6 +84,8 @@ struct Plan {
 
   /// Communications that groups and transfers refer to.
   std::vector<CommPlan> comms;
+  /// Index of a transfer without a stage at its other end.
+  static constexpr std::uint32_t kNoTransfer = std::numeric_limits<std::uint32_t>::max();
   /// Index into comms by class x stage: transfer to the next stage.
   std::vector<std::uint32_t> onward;
   /// Index into comms by class x stage: transfer to the stage before.

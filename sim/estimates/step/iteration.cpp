@@ -1,7 +1,10 @@
 #include "sim/estimates/step/iteration.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/error.hpp"
 #include "sim/estimates/step/collective_queues.hpp"
@@ -14,6 +17,36 @@
 
 namespace orrery::estimates {
 namespace {
+
+/// Returns true if the classes of a plan do not affect each other before all of them have reached
+/// their first collective: every group has all classes, so that no collective begins before, and no
+/// two classes send over one link.
+bool has_separate_classes(const Plan& plan) {
+  constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+  const auto classes = static_cast<std::uint32_t>(plan.classes.size());
+  if (classes == 1 || plan.groups.empty()) return false;
+  for (const GroupPlan& group : plan.groups) {
+    if (group.classes.size() != classes) return false;
+  }
+  std::vector<std::uint32_t> class_on(plan.slots.size(), kNobody);
+  const auto meets_other = [&](std::uint32_t transfer, std::uint32_t own) {
+    if (transfer == Plan::kNoTransfer) return false;
+    for (const CommPhase& phase : plan.comms[transfer].phases) {
+      for (const WideFlow& flow : phase.parts) {
+        for (const std::uint32_t slot : flow.links) {
+          if (class_on[slot] != kNobody && class_on[slot] != own) return true;
+          class_on[slot] = own;
+        }
+      }
+    }
+    return false;
+  };
+  for (std::uint32_t worker = 0; worker < plan.onward.size(); ++worker) {
+    const std::uint32_t own = worker / plan.stages;
+    if (meets_other(plan.onward[worker], own) || meets_other(plan.back[worker], own)) return false;
+  }
+  return true;
+}
 
 /// Execution of one step: passes each operation to the part that executes it once all dependencies
 /// have ended.
@@ -33,7 +66,6 @@ class Execution : private OpListener {
 
   IterationRun run();
   void begin();
-  void start_ops();
   void restart();
   IterationRun take();
 
@@ -41,7 +73,13 @@ class Execution : private OpListener {
   void on_op_end(std::uint32_t worker, std::uint32_t op) override;
   MemoryHint memory_of_end(std::uint32_t worker, std::uint32_t op) const override;
   bool is_over() const override { return over_; }
+  void prepare();
+  bool can_run_apart() const;
+  void run_classes_apart();
+  void start_ops();
+  void start_ops(std::uint32_t first, std::uint32_t last);
   void ready(std::uint32_t worker, std::uint32_t op);
+  void reach_collective(std::uint32_t worker, std::uint32_t op);
   void read(std::uint32_t worker, std::uint32_t op);
   void change(const TimedChange& change);
   void send_beside(const Background& other);
@@ -58,11 +96,11 @@ class Execution : private OpListener {
   StageTransfers transfers_;
   CollectiveQueues collectives_;
   bool over_ = false;
+  bool apart_ = false;  ///< classes run one after the other
 };
 
 void Execution::begin() {
-  record_.begin(programs_.workers(), programs_.most_blocks());
-  hardware_.begin();
+  prepare();
   for (const TimedChange& next : in_.changes) {
     in_.engine.after(next.at, [this, &next] { change(next); });
   }
@@ -70,14 +108,40 @@ void Execution::begin() {
   start_ops();
 }
 
+void Execution::prepare() {
+  record_.begin(programs_.workers(), programs_.most_blocks());
+  hardware_.begin();
+}
+
+bool Execution::can_run_apart() const {
+  return in_.engine.can_run_parts() && in_.changes.empty() && in_.background.empty() &&
+         has_separate_classes(in_.plan);
+}
+
+/// Runs each class alone until its first collective. The rest of the step is left to the engine.
+void Execution::run_classes_apart() {
+  prepare();
+  const std::uint32_t stages = in_.plan.stages;
+  apart_ = true;
+  in_.engine.run_parts(programs_.workers() / stages, [&](std::uint32_t of_class) {
+    start_ops(of_class * stages, (of_class + 1) * stages);
+  });
+  apart_ = false;
+}
+
 void Execution::start_ops() {
-  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
+  start_ops(0, programs_.workers());
+  if (programs_.is_done() && !over_) finish(false);
+}
+
+/// Starts the operations without dependencies of the workers from `first` to before `last`.
+void Execution::start_ops(std::uint32_t first, std::uint32_t last) {
+  for (std::uint32_t worker = first; worker < last; ++worker) {
     const std::vector<std::uint32_t>& missing = programs_.index(worker).missing();
     for (std::uint32_t op = 0; op < missing.size() && !over_; ++op) {
       if (missing[op] == 0) ready(worker, op);
     }
   }
-  if (programs_.is_done() && !over_) finish(false);
 }
 
 /// Nothing of the step before is left on the engine, and the hardware has not changed.
@@ -103,9 +167,16 @@ void Execution::ready(std::uint32_t worker, std::uint32_t op) {
     case OpKind::compute: compute_.next(worker); break;
     case OpKind::send: transfers_.start_send(worker, op); break;
     case OpKind::receive: on_op_end(worker, op); break;  // its data is here
-    case OpKind::collective: collectives_.record_arrival(worker, op); break;
+    case OpKind::collective: reach_collective(worker, op); break;
     case OpKind::read: read(worker, op); break;
   }
+}
+
+/// A class that runs alone pauses here: the arrival is recorded when all run together.
+void Execution::reach_collective(std::uint32_t worker, std::uint32_t op) {
+  if (!apart_) return collectives_.record_arrival(worker, op);
+  in_.engine.pause_part();
+  in_.engine.after(0, [this, worker, op] { collectives_.record_arrival(worker, op); });
 }
 
 void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
@@ -158,7 +229,11 @@ void Execution::finish(bool cut_short) {
 }
 
 IterationRun Execution::run() {
-  in_.engine.after(0, [this] { begin(); });
+  if (can_run_apart()) {
+    run_classes_apart();
+  } else {
+    in_.engine.after(0, [this] { begin(); });
+  }
   in_.engine.run();
   return take();
 }

@@ -32,7 +32,8 @@ void StageTransfers::start_send(std::uint32_t worker, std::uint32_t op) {
 /// Forward passes send to the next stage.
 const void* StageTransfers::memory_of(std::uint32_t worker, Phase phase) const {
   const std::vector<std::uint32_t>& ways = phase == Phase::forward ? plan_.onward : plan_.back;
-  return worker < ways.size() ? flights_.memory_of(ways[worker]) : nullptr;
+  const bool exists = worker < ways.size() && ways[worker] != Plan::kNoTransfer;
+  return exists ? flights_.memory_of(ways[worker]) : nullptr;
 }
 
 void StageTransfers::end_send(std::uint32_t worker, std::uint32_t op) {

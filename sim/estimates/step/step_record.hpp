@@ -2,6 +2,7 @@
 // the step's beginning.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -36,7 +37,7 @@ class StepRecord {
     if (is_input) run_.workers[worker].input += idle;
   }
   /// Records that an operation other than a read ends now.
-  void end_work() { work_ended_ = now(); }
+  void end_work() { work_ended_ = std::max(work_ended_, now()); }
   /// Adds a block of the given price at the compute clock `clock`. Forward and backward blocks
   /// extend the progress and the end of the passes; other blocks count as compute until their end,
   /// and as tail.
@@ -61,7 +62,7 @@ class StepRecord {
   const Engine& engine_;
   const bool slices_;
   double began_ = 0;
-  double work_ended_ = 0;  ///< end of the newest operation that is no read
+  double work_ended_ = 0;  ///< latest end of an operation that is no read
   IterationRun run_;
 };
 
