@@ -14,8 +14,9 @@ namespace orrery::sim {
 inline constexpr std::uint32_t kMostSimGridWorkers = 4096;
 
 /// Returns an engine for `hosts` workers: SimGrid's, of which a process has only one, or with more
-/// than kMostSimGridWorkers that of MaxMinShares, which takes the same time to the bit. An
-/// EngineFactory. Throws as SimGridEngine's constructor.
+/// than kMostSimGridWorkers that of MaxMinShares, in which flows end at the same bits and which can
+/// run parts of a step one after the other. An EngineFactory. Throws as SimGridEngine's
+/// constructor.
 std::unique_ptr<estimates::Engine> step_engine(std::uint32_t hosts, std::uint32_t links);
 
 }  // namespace orrery::sim

@@ -1,8 +1,9 @@
 #include "sim/estimates/collectives/flow_counter.hpp"
 
-#include <algorithm>
 #include <map>
 #include <utility>
+
+#include "core/tables/radix_sort.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -69,7 +70,7 @@ void FlowCounter::add_link(LinkId link, std::uint32_t flows) {
 }
 
 std::vector<LinkLoad> FlowCounter::drain_loads() {
-  std::sort(touched_.begin(), touched_.end());
+  sort_by_number(touched_, [](std::uint32_t link) { return link; });
   return drain_unordered();
 }
 

@@ -88,10 +88,10 @@ class Engine {
   /// Returns true if run_parts() may be called.
   virtual bool can_run_parts() const { return false; }
   /// Runs `parts` parts of a simulation that do not affect each other until they pause, one after
-  /// the other and each from the present instant on: `begin` starts the activities of a part. Blocks
-  /// until each part has paused or has no activity left; the next run() continues all of them
-  /// together, from the first event that is left. A part accesses the same memory again and again,
-  /// which stays in the caches. Call outside of run(), without activities and timers.
+  /// the other and each from the present instant on: `begin` starts the activities of a part.
+  /// Blocks until each part has paused or has no activity left; the next run() continues all of
+  /// them together, from the first event that is left. A part accesses the same memory again and
+  /// again, which stays in the caches. Call outside of run(), without activities and timers.
   ///
   /// No flow may cross a link of another part before the latest pause. For example, replicas that
   /// pause at their first collective, which waits for all of them.

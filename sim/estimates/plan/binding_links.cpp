@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/tables/hash_index.hpp"
+#include "core/tables/radix_sort.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -235,7 +236,7 @@ std::vector<std::uint32_t> KnownFlows::touched_by(const Request& request,
   }
   for (const std::uint32_t link : request.changed) touch(link);
   for (const std::uint32_t link : request.pinned) touch(link);
-  std::sort(touched.begin(), touched.end());
+  sort_by_number(touched, [](std::uint32_t link) { return link; });
   return touched;
 }
 
@@ -282,9 +283,7 @@ BindingLinks KnownFlows::bind_links(const Request& request) const {
   for (const Part& part : request.parts) {
     for (const LinkLoad& load : *part.links) loads.emplace_back(load, &part);
   }
-  std::sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.link, a.second) < std::pair(b.first.link, b.second);
-  });
+  sort_by_number(loads, [](const auto& load) { return load.first.link.value; });
 
   // The first untouched link represents each group of equal links; touched links are added one by
   // one.

@@ -15,9 +15,9 @@ struct BlockTimes {
   double began = 0, kernels_ended = 0, ended = 0;
 };
 
-/// Times of the blocks of all workers. The blocks of a worker lie together: replicas of a large step
-/// run one after the other (Engine::run_parts). Sums that each block added to the record of its
-/// worker would wait for that record's memory. Not thread-safe.
+/// Times of the blocks of all workers. The blocks of a worker lie together: replicas of a large
+/// step run one after the other (Engine::run_parts). Sums that each block added to the record of
+/// its worker would wait for that record's memory. Not thread-safe.
 class BlockLog {
  public:
   /// Makes room for the blocks of `workers` workers with at most `most` blocks each.

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/random.hpp"
@@ -137,6 +139,38 @@ TEST(MaxMinShares, ACancelledEngineStartsAfresh) {
   });
   engine.run();
   EXPECT_EQ(ends, (std::vector<double>{11, 11}));  // 5 + 4, then 100 at 50 each
+}
+
+/// Part 0 has two flows on one link, two computations that end with the first of them, and a timer;
+/// part 1 a computation. Each pauses at its first end; the others come later.
+TEST(MaxMinShares, PartsContinueTogetherWhereEachHasPaused) {
+  SharingEngine engine(3, 2, std::make_unique<MaxMinShares>(2, 5));
+  std::vector<std::string> ends;
+  const auto log = [&](const char* what) {
+    return [&, what](auto...) { ends.push_back(fmt::format("{} {:.6f}", what, engine.now())); };
+  };
+  const auto pause = [&](const char* what) {
+    return [&, what](auto...) { log(what)(), engine.pause_part(); };
+  };
+  const std::vector<std::uint32_t> link{0};
+  for (const std::uint32_t each : {0u, 1u}) engine.set_bandwidth(each, 100);
+  engine.run_parts(2, [&](std::uint32_t part) {
+    if (part == 1) {
+      engine.start_computation(1, 3, pause("last"));
+      return;
+    }
+    engine.start_computation(0, 2, pause("first"));
+    engine.start_computation(2, 2, log("second"));
+    engine.flow(link, 100, log("flow"));
+    engine.flow(link, 300, log("longer flow"));
+    engine.after(2.5, log("timer"));
+  });
+  EXPECT_EQ(ends, (std::vector<std::string>{"first 7.000000", "last 8.000000"}));
+  EXPECT_EQ(engine.now(), 5);
+  ends.clear();
+  engine.run();
+  EXPECT_EQ(ends, (std::vector<std::string>{"second 7.000000", "flow 7.000000", "timer 7.500000",
+                                            "longer flow 9.000000"}));
 }
 
 }  // namespace
