@@ -63,6 +63,16 @@ StepGraph::Lie StepGraph::lie_of(Communicator which) const {
   return {peer.size, peer.with_tensor ? peer.stride : peer.stride * tensor()};
 }
 
+StepGraph::Share StepGraph::parameters(std::uint32_t stage) const {
+  Share sum;
+  if (pieces_.empty()) return sum;
+  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    sum.dense += piece(stage, chunk).whole.dense;
+    sum.expert += piece(stage, chunk).whole.expert;
+  }
+  return sum;
+}
+
 std::uint32_t StepGraph::communicator_size(Communicator which) const { return peers(which).size; }
 
 std::vector<RankId> StepGraph::communicator(Communicator which, RankId of) const {
