@@ -7,8 +7,7 @@ products below 16 bits and of models with experts on the generation. Further eff
 between nodes of a generation, the rate of attention where kernels.yaml has a relative's, the rate
 of grouped products of experts over that of padded ones under a stack on a generation, the part of
 exchanges that lengthens computation beside them on Blackwell, the host's time for a layer with
-experts and for one with adapters and the bytes of the loss of a stack without calibration rows,
-and the load of the busiest rank under natural routing, which all stacks share. The priors were chosen among seven for the errors
+experts and for one with adapters of a stack without calibration rows, and the load of the busiest rank under natural routing, which all stacks share. The priors were chosen among seven for the errors
 below, that of grouped products among two; those of attention were set once. All other factors of a
 stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
 relatives', a stack without a row on a GPU the GPU's and its own on other GPUs.
@@ -46,7 +45,6 @@ ATTENTION_SD, GPU_ATTENTION_SD = 0.5, 0.2
 GROUPED_SD = 1  # rate of grouped products over that of padded ones
 HOST_SD = 2.0  # milliseconds
 ADAPTERS_SD = 4.0  # milliseconds
-LOSS_SD = 0.7  # bytes of the loss's passes, a logarithm
 # Part of exchanges beside computation by which that becomes longer; a TPU has engines for them.
 BESIDE_MEAN, BESIDE_SD = 0.3, 0.2
 BESIDE_ON = ("Blackwell",)
@@ -55,7 +53,7 @@ NOISE, DELTA, STEPS = 0.08, 0.05, 5
 # Effects that a derivative moves; `natural` and the logarithms of rates by DELTA, `host` by DELTA
 # milliseconds.
 MOVED = ("compute", "low", "experts", "network", "attention", "grouped", "host", "natural",
-         "beside", "adapters", "loss")  # fmt: skip
+         "beside", "adapters")  # fmt: skip
 LEAST, MOST = np.log(0.15), np.log(5)
 # Blackwell is at least as good as Hopper in every figure of the data sheet, so no run may be slower
 # on it (monotone.py): its factor, that of experts included, is at least this share of H100's.
@@ -252,7 +250,6 @@ class HardwareFit:
             if self.has_host(stack):
                 add(("host", stack), 0, HOST_SD)
                 add(("adapters", stack), 0, ADAPTERS_SD)
-                add(("loss", stack), 0, LOSS_SD)
         self.mean, self.sd = np.array(mean), np.array(sd)
         self.least_zero = [at for key, at in self.index.items()
                            if key[0] in ("host", "adapters", "beside")]
@@ -365,9 +362,6 @@ class HardwareFit:
         natural = np.exp(max(0, self.value(x, ("natural",)) + shift.get("natural", 0)))
         host = max(0, self.value(x, ("host", stack))) + shift.get("host", 0)
         lines = f"    natural_load: {natural:.4g}\n"
-        if ("loss", stack) in self.index:
-            loss = self.value(x, ("loss", stack)) + shift.get("loss", 0)
-            lines += f"    loss_bytes: {np.exp(np.clip(loss, LEAST, MOST)):.4g}\n"
         adapters = max(0, self.value(x, ("adapters", stack))) + shift.get("adapters", 0)
         for name, value in (("host_adapters", adapters), ("host_experts", host)):
             micros = round(1e3 * value)
@@ -420,8 +414,7 @@ class HardwareFit:
             group = self.hardware[i].group
             keys = [("network", ("network", group)), ("host", ("host", self.stack[i])),
                     ("natural", ("natural",)), ("grouped", ("grouped", self.stack[i], group)),
-                    ("beside", ("beside", group)), ("adapters", ("adapters", self.stack[i])),
-                    ("loss", ("loss", self.stack[i]))]
+                    ("beside", ("beside", group)), ("adapters", ("adapters", self.stack[i]))]
             keys += [("attention", key) for key in attention_keys(self.hardware[i])]
             for name, key in keys:
                 if key in self.index:

@@ -269,6 +269,9 @@ class StepGraph {
   /// Returns the parameters with gradients of each rank of a stage, all chunks together. `stage`
   /// must be below pipeline() (not checked). 0 for a recorded program.
   Share parameters(std::uint32_t stage) const;
+  /// Returns the indices into blocks() of the passes of one micro-batch on a stage, each whole.
+  /// `stage` must be below pipeline() (not checked). Empty for a recorded program.
+  std::vector<std::uint32_t> pass_blocks(std::uint32_t stage) const;
   /// Returns the model FLOPs of a whole step over all ranks: three times those of the forward pass,
   /// because a backward pass counts twice. Counts the experts to which a token is routed only,
   /// causal attention half, and no recomputation.

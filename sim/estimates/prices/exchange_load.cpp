@@ -45,19 +45,40 @@ double bytes_per_parameter(const StepGraph& graph) {
   return 0;
 }
 
+/// Returns the seconds of a stage's computation beside which a step exchanges: the first forward
+/// pass and the last backward pass, or every pass if each has exchanges.
+double computation_beside(const StepGraph& graph, std::uint32_t stage,
+                          const std::vector<BlockPrice>& prices) {
+  double once = 0;
+  for (const std::uint32_t block : graph.pass_blocks(stage)) {
+    once += prices[block].compute.value + prices[block].tensor.value;
+  }
+  const bool each = sharding_of(graph.job().layout()) >= Sharding::gradients;
+  return once * (each ? std::max(1.0, double(graph.micro_batches()) / graph.data()) : 1);
+}
+
 }  // namespace
 
-Seconds exchange_beside(const StepGraph& graph, const Cluster& cluster,
+Seconds exchange_beside(const StepGraph& graph, std::uint32_t stage, const Cluster& cluster,
                         const CostProfile& profile) {
   if (!graph.job().overlap() || graph.job().has_program() || graph.job().has_pace()) return {};
+  const StepGraph::Share held = graph.parameters(stage);
   const double dense = seconds_per_byte(graph, Communicator::shard, cluster, profile);
   const double expert = seconds_per_byte(graph, Communicator::expert_gradient, cluster, profile);
+  return Seconds{(held.dense * dense + held.expert * expert) * bytes_per_parameter(graph)};
+}
+
+Seconds exchange_load(const StepGraph& graph, const Cluster& cluster, const CostProfile& profile,
+                      const std::vector<BlockPrice>& prices) {
   double most = 0;
-  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    const StepGraph::Share held = graph.parameters(stage);
-    most = std::max(most, held.dense * dense + held.expert * expert);
+  for (std::uint32_t stage = 0; profile.beside > 0 && stage < graph.pipeline(); ++stage) {
+    const double exchange = exchange_beside(graph, stage, cluster, profile).value;
+    if (exchange <= 0) continue;
+    const double lengthened = profile.beside * exchange;
+    const double computed = computation_beside(graph, stage, prices);
+    most = std::max(most, std::min(lengthened, computed + lengthened - exchange));
   }
-  return Seconds{most * bytes_per_parameter(graph)};
+  return Seconds{most};
 }
 
 }  // namespace orrery::estimates

@@ -148,8 +148,8 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
   for (const Block& block : graph.blocks()) {
     prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
   }
-  Seconds rest = rest_of_step(machine, graph.job());
-  if (profile.beside > 0) rest += exchange_beside(graph, cluster, profile) * profile.beside;
+  const Seconds rest = rest_of_step(machine, graph.job()) +
+                       exchange_load(graph, cluster, profile, prices);
   for (const std::uint32_t block : optimizer_blocks(graph)) {
     if (machine.update) {  // paced ranks are slow in their micro-batches only
       prices[block].compute = prices[block].products = prices[block].memory = {};

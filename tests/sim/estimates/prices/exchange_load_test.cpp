@@ -23,7 +23,7 @@ Job sharded_job(Sharding sharding, std::uint32_t replicas, std::uint32_t global_
 }
 
 double seconds_of(const Job& job) {
-  return exchange_beside(StepGraph(job), two_nodes(), cost_profile("H100")).value;
+  return exchange_beside(StepGraph(job), 0, two_nodes(), cost_profile("H100")).value;
 }
 
 TEST(ExchangeLoad, GradientsAndParametersGoRoundOverTheNicsOfANode) {
@@ -34,7 +34,7 @@ TEST(ExchangeLoad, GradientsAndParametersGoRoundOverTheNicsOfANode) {
   const double node = shape.nic_bandwidth.value * shape.nics_per_node * profile.network;
   const double bytes = graph.parameters(0).dense * (2 + 2) * 15 / 16;
   EXPECT_GT(graph.parameters(0).dense, 1e8);
-  EXPECT_NEAR(exchange_beside(graph, cluster, profile).value, bytes / node, 1e-12);
+  EXPECT_NEAR(exchange_beside(graph, 0, cluster, profile).value, bytes / node, 1e-12);
 }
 
 TEST(ExchangeLoad, NothingLeavesANodeFasterThanInsideIt) {
@@ -55,6 +55,23 @@ TEST(ExchangeLoad, NothingIsBesideComputationWithoutOverlap) {
   job.set_overlap(false);
   EXPECT_EQ(seconds_of(job), 0);
   EXPECT_EQ(seconds_of(sharded_job(Sharding::optimizer, 1, 16)), 0) << "nothing to exchange";
+}
+
+TEST(ExchangeLoad, OnlyComputationThatTheStepWaitsForBecomesLonger) {
+  const StepGraph graph(sharded_job(Sharding::optimizer, 16, 16));
+  const Cluster cluster = two_nodes();
+  CostProfile profile = cost_profile("H100");
+  const double exchange = exchange_beside(graph, 0, cluster, profile).value;
+  const auto load = [&](double computed) {
+    std::vector<BlockPrice> prices(graph.blocks().size());
+    prices[graph.pass_blocks(0).front()].compute = {computed};
+    return exchange_load(graph, cluster, profile, prices).value;
+  };
+  EXPECT_EQ(load(2 * exchange), 0) << "no part by default";
+  profile.beside = 0.25;
+  EXPECT_NEAR(load(2 * exchange), exchange / 4, 1e-12);
+  EXPECT_NEAR(load(0.9 * exchange), 0.15 * exchange, 1e-12) << "1.15 instead of 1";
+  EXPECT_EQ(load(exchange / 2), 0) << "the exchange ends later anyway";
 }
 
 }  // namespace
