@@ -274,6 +274,11 @@ class HardwareFit:
         return not any(self.older.get((stack, h.name), OlderEntry(0, False)).calibrated
                        for h in OLDER)
 
+    def has_runs(self, stack, group):
+        """Whether a stack has fitted runs on a generation."""
+        return any(fitted and s == stack and h.group == group
+                   for s, h, fitted in zip(self.stack, self.hardware, self.fitted))
+
     def is_moved(self, stack, hardware):
         """Whether effects move the factor of a stack on a GPU: everywhere but on A100 and H100,
         there only for open runs of a stack without calibration rows."""
@@ -350,7 +355,7 @@ class HardwareFit:
             rates.append(("grouped", grouped))
         for name, value in rates:
             lines.append(f"        {name}: {np.exp(np.clip(value, LEAST, MOST)):.4g}")
-        if ("beside", hardware.group) in self.index:
+        if ("beside", hardware.group) in self.index and self.has_runs(stack, hardware.group):
             beside = max(0, self.value(x, ("beside", hardware.group))) + shift.get("beside", 0)
             lines.append(f"        beside: {min(1, beside):.4g}")
         if measured:
