@@ -7,9 +7,10 @@ products below 16 bits and of models with experts on the generation. Further eff
 between nodes of a generation, the rate of attention where kernels.yaml has a relative's, the rate
 of grouped products of experts over that of padded ones under a stack on a generation, the part of
 exchanges that lengthens computation beside them on Blackwell, the host's time for a layer with
-experts and for one with adapters of a stack without calibration rows, and the load of the busiest rank under natural routing, which all stacks share. The priors were chosen among seven for the errors
-below, that of grouped products among two; those of attention were set once. All other factors of a
-stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
+experts and for one with adapters of a stack without calibration rows, and the load of the busiest
+rank under natural routing, which all stacks share. The priors were chosen among seven for the
+errors below, that of grouped products among two; those of attention, of exchanges and of adapters
+were set once. All other factors of a stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
 relatives', a stack without a row on a GPU the GPU's and its own on other GPUs.
 
 A stack without a calibration row on A100 or H100 has the factor of its relative there

@@ -21,8 +21,8 @@ Seconds exchange_beside(const StepGraph& graph, std::uint32_t stage, const Clust
 
 /// Returns the seconds by which exchanges lengthen a step: profile.beside of the exchange, as far
 /// as the computation beside it is what the step waits for. Computation of C seconds beside an
-/// exchange of E ends after max(C + beside x E, E) instead of max(C, E). `prices`: the price of each
-/// block; the stage with the largest value counts.
+/// exchange of E ends after max(C + beside x E, E) instead of max(C, E). `prices`: the price of
+/// each block; the stage with the largest value counts.
 Seconds exchange_load(const StepGraph& graph, const Cluster& cluster, const CostProfile& profile,
                       const std::vector<BlockPrice>& prices);
 
