@@ -10,8 +10,9 @@ exchanges that lengthens computation beside them on Blackwell, the host's time f
 experts and for one with adapters of a stack without calibration rows, and the load of the busiest
 rank under natural routing, which all stacks share. The priors were chosen among seven for the
 errors below, that of grouped products among two; those of attention, of exchanges and of adapters
-were set once. All other factors of a stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
-relatives', a stack without a row on a GPU the GPU's and its own on other GPUs.
+were set once. All other factors of a stack are those that fit_stacks.py finds on A100 and H100. A
+GPU without a row takes the mean of its relatives', a stack without a row on a GPU the GPU's and its
+own on other GPUs.
 
 A stack without a calibration row on A100 or H100 has the factor of its relative there
 (fit_stacks.py). If it has open runs on the GPU, these are fitted too: the effects of the stack, of
