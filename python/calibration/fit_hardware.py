@@ -5,12 +5,14 @@ The logarithm of the factor is a sum of effects, each drawn to its mean by a pri
 vendor's generation, of the GPU, of the stack on all GPUs, of stack and generation together, of
 products below 16 bits and of models with experts on the generation. Further effects are the rate
 between nodes of a generation, the rate of attention where kernels.yaml has a relative's, the rate
-of grouped products of experts over that of padded ones under a stack on a generation, the host's
-time for a layer with experts of a stack without calibration rows, and the load of the busiest rank
-under natural routing, which all stacks share. The priors were chosen among seven for the errors
-below, that of grouped products among two; those of attention were set once. All other factors of a
-stack are those that fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its
-relatives', a stack without a row on a GPU the GPU's and its own on other GPUs.
+of grouped products of experts over that of padded ones under a stack on a generation, the part of
+exchanges that lengthens computation beside them on Blackwell, the host's time for a layer with
+experts and for one with adapters of a stack without calibration rows, and the load of the busiest
+rank under natural routing, which all stacks share. The priors were chosen among seven for the
+errors below, that of grouped products among two; those of attention, of exchanges and of adapters
+were set once. All other factors of a stack are those that fit_stacks.py finds on A100 and H100. A
+GPU without a row takes the mean of its relatives', a stack without a row on a GPU the GPU's and its
+own on other GPUs.
 
 A stack without a calibration row on A100 or H100 has the factor of its relative there
 (fit_stacks.py). If it has open runs on the GPU, these are fitted too: the effects of the stack, of
@@ -44,11 +46,16 @@ NETWORK_SD = 0.3
 ATTENTION_SD, GPU_ATTENTION_SD = 0.5, 0.2
 GROUPED_SD = 1  # rate of grouped products over that of padded ones
 HOST_SD = 2.0  # milliseconds
+ADAPTERS_SD = 4.0  # milliseconds
+# Part of exchanges beside computation by which that becomes longer; a TPU has engines for them.
+BESIDE_MEAN, BESIDE_SD = 0.3, 0.2
+BESIDE_ON = ("Blackwell",)
 NATURAL_MEAN, NATURAL_SD = np.log(1.3), 0.2
 NOISE, DELTA, STEPS = 0.08, 0.05, 5
 # Effects that a derivative moves; `natural` and the logarithms of rates by DELTA, `host` by DELTA
 # milliseconds.
-MOVED = ("compute", "low", "experts", "network", "attention", "grouped", "host", "natural")
+MOVED = ("compute", "low", "experts", "network", "attention", "grouped", "host", "natural",
+         "beside", "adapters")  # fmt: skip
 LEAST, MOST = np.log(0.15), np.log(5)
 # Blackwell is at least as good as Hopper in every figure of the data sheet, so no run may be slower
 # on it (monotone.py): its factor, that of experts included, is at least this share of H100's.
@@ -228,6 +235,8 @@ class HardwareFit:
             add(("gpu", h.name), 0, SAME_CHIP_SD if h.group == "Blackwell" else GPU_SD)
             add(("low", h.group), 0, LOW_SD)
             add(("network", h.group), 0, NETWORK_SD)
+            if h.group in BESIDE_ON:
+                add(("beside", h.group), BESIDE_MEAN, BESIDE_SD)
             if h.group in TRANSFERRED_ATTENTION:
                 add(("attention", h.group), 0, ATTENTION_SD)
                 add(("own attention", h.name), 0, GPU_ATTENTION_SD)
@@ -242,8 +251,10 @@ class HardwareFit:
                 add(("both", stack, h.group), 0, BOTH_SD)
             if self.has_host(stack):
                 add(("host", stack), 0, HOST_SD)
+                add(("adapters", stack), 0, ADAPTERS_SD)
         self.mean, self.sd = np.array(mean), np.array(sd)
-        self.hosts = [at for key, at in self.index.items() if key[0] == "host"]
+        self.least_zero = [at for key, at in self.index.items()
+                           if key[0] in ("host", "adapters", "beside")]
 
     def pairs_of_experts(self):
         """Stacks and generations with fitted runs both of padded and of grouped experts: only
@@ -264,6 +275,11 @@ class HardwareFit:
         """Whether the host's time of a stack is this fit's: without calibration rows."""
         return not any(self.older.get((stack, h.name), OlderEntry(0, False)).calibrated
                        for h in OLDER)
+
+    def has_runs(self, stack, group):
+        """Whether a stack has fitted runs on a generation."""
+        return any(fitted and s == stack and h.group == group
+                   for s, h, fitted in zip(self.stack, self.hardware, self.fitted))
 
     def is_moved(self, stack, hardware):
         """Whether effects move the factor of a stack on a GPU: everywhere but on A100 and H100,
@@ -341,6 +357,9 @@ class HardwareFit:
             rates.append(("grouped", grouped))
         for name, value in rates:
             lines.append(f"        {name}: {np.exp(np.clip(value, LEAST, MOST)):.4g}")
+        if ("beside", hardware.group) in self.index and self.has_runs(stack, hardware.group):
+            beside = max(0, self.value(x, ("beside", hardware.group))) + shift.get("beside", 0)
+            lines.append(f"        beside: {min(1, beside):.4g}")
         if measured:
             lines.append(f"        measured: [{', '.join(measured)}]")
         return lines
@@ -350,8 +369,11 @@ class HardwareFit:
         natural = np.exp(max(0, self.value(x, ("natural",)) + shift.get("natural", 0)))
         host = max(0, self.value(x, ("host", stack))) + shift.get("host", 0)
         lines = f"    natural_load: {natural:.4g}\n"
-        micros = round(1e3 * host)
-        return (f"    host_experts: {micros} us\n" if micros > 0 else "") + lines
+        adapters = max(0, self.value(x, ("adapters", stack))) + shift.get("adapters", 0)
+        for name, value in (("host_adapters", adapters), ("host_experts", host)):
+            micros = round(1e3 * value)
+            lines = (f"    {name}: {micros} us\n" if micros > 0 else "") + lines
+        return lines
 
     def fitted_classes(self):
         """Classes of the fitted rows by stack and name of the hardware."""
@@ -398,7 +420,8 @@ class HardwareFit:
                 design[i, experts] = slopes["experts"][i]
             group = self.hardware[i].group
             keys = [("network", ("network", group)), ("host", ("host", self.stack[i])),
-                    ("natural", ("natural",)), ("grouped", ("grouped", self.stack[i], group))]
+                    ("natural", ("natural",)), ("grouped", ("grouped", self.stack[i], group)),
+                    ("beside", ("beside", group)), ("adapters", ("adapters", self.stack[i]))]
             keys += [("attention", key) for key in attention_keys(self.hardware[i])]
             for name, key in keys:
                 if key in self.index:
@@ -414,7 +437,7 @@ class HardwareFit:
             a = np.vstack([design * weight[:, None], np.diag(1 / self.sd)])
             b = np.concatenate([target * weight, self.mean / self.sd])
             x = np.linalg.lstsq(a, b, rcond=None)[0]
-            x[self.hosts] = np.maximum(x[self.hosts], 0)
+            x[self.least_zero] = np.maximum(x[self.least_zero], 0)
         return x
 
     def run(self):

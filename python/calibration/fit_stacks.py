@@ -59,6 +59,7 @@ STACKS = (
     Stack("internevo", "megatron", "", ""),
     Stack("torchtitan", "sharded", "", ""),
     Stack("pytorch-fsdp", "sharded", "", ""),
+    Stack("prime-rl", "sharded", "", ""),
 )
 FAMILIES = ("megatron", "sharded")
 GPUS = {

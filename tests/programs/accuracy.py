@@ -195,7 +195,7 @@ def nanotron_run(row):
 SOURCES = (
     Source("mpt", "measured", "mosaicml", mpt_run, "composer-fsdp", is_fitted=True),
     Source("nanotron", "layouts", "nanotron_ultrascale", nanotron_run, "nemo-megatron"),
-    Source("prime-rl", "open", "primerl", prime_run, "pytorch-fsdp"),
+    Source("prime-rl", "open", "primerl", prime_run, "prime-rl"),
     Source("torchtitan", "open", "torchao_e2e", titan_run, "torchtitan"),
 )
 

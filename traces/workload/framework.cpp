@@ -112,7 +112,8 @@ constexpr std::array kFrameworks = {
                     .stack = "pytorch-fsdp",
                     .shard = Sharding::parameters,
                     .recompute = Recompute::full},
-    FrameworkHabits{.named = "prime-rl", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
+    // Its adapters, of several runs at once, are operators of their own beside FSDP2's layers.
+    FrameworkHabits{.named = "prime-rl", .stack = "prime-rl", .shard = Sharding::parameters},
     FrameworkHabits{.named = "paxml",
                     .stack = "paxml",
                     .shard = Sharding::parameters,

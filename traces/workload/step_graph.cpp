@@ -63,6 +63,28 @@ StepGraph::Lie StepGraph::lie_of(Communicator which) const {
   return {peer.size, peer.with_tensor ? peer.stride : peer.stride * tensor()};
 }
 
+StepGraph::Share StepGraph::parameters(std::uint32_t stage) const {
+  Share sum;
+  if (pieces_.empty()) return sum;
+  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    sum.dense += piece(stage, chunk).whole.dense;
+    sum.expert += piece(stage, chunk).whole.expert;
+  }
+  return sum;
+}
+
+std::vector<std::uint32_t> StepGraph::pass_blocks(std::uint32_t stage) const {
+  std::vector<std::uint32_t> found;
+  if (pieces_.empty()) return found;
+  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    const Piece& what = piece(stage, chunk);
+    for (const auto* passes : {&what.forward, &what.backward, &what.weights}) {
+      found.insert(found.end(), passes->begin(), passes->end());
+    }
+  }
+  return found;
+}
+
 std::uint32_t StepGraph::communicator_size(Communicator which) const { return peers(which).size; }
 
 std::vector<RankId> StepGraph::communicator(Communicator which, RankId of) const {

@@ -262,6 +262,16 @@ class StepGraph {
   /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 
+  /// Parameters on one rank, those of experts separately.
+  struct Share {
+    double dense = 0, expert = 0;
+  };
+  /// Returns the parameters with gradients of each rank of a stage, all chunks together. `stage`
+  /// must be below pipeline() (not checked). 0 for a recorded program.
+  Share parameters(std::uint32_t stage) const;
+  /// Returns the indices into blocks() of the passes of one micro-batch on a stage, each whole.
+  /// `stage` must be below pipeline() (not checked). Empty for a recorded program.
+  std::vector<std::uint32_t> pass_blocks(std::uint32_t stage) const;
   /// Returns the model FLOPs of a whole step over all ranks: three times those of the forward pass,
   /// because a backward pass counts twice. Counts the experts to which a token is routed only,
   /// causal attention half, and no recomputation.
@@ -302,10 +312,6 @@ class StepGraph {
   std::vector<RankId> communicator(Communicator which, RankId of) const;
 
  private:
-  /// Parameters on one rank, those of experts separately.
-  struct Share {
-    double dense = 0, expert = 0;
-  };
   /// Blocks of one model chunk of a stage: indices into blocks_. A pass is one block, or one for
   /// each of `shares` if each part waits for, or leads to, an exchange of its own.
   struct Piece {

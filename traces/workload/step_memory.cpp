@@ -37,8 +37,9 @@ struct Allocation {
 /// Other stacks have 16-bit weights beside the fp32 ones, and buffers for all gradients from the
 /// start (Megatron-Core's DistributedDataParallel, DeepSpeed, nanotron's accumulator).
 constexpr std::array kLateGradients = {Allocation{"composer-fsdp"}, Allocation{"pytorch-fsdp"},
-                                       Allocation{"pytorch-eager"}, Allocation{"torchtitan"},
-                                       Allocation{"maxtext", true}, Allocation{"paxml", true}};
+                                       Allocation{"prime-rl"}, Allocation{"pytorch-eager"},
+                                       Allocation{"torchtitan"}, Allocation{"maxtext", true},
+                                       Allocation{"paxml", true}};
 
 const Allocation* late_gradients_of(const SoftwareStack& stack) {
   for (const Allocation& each : kLateGradients) {

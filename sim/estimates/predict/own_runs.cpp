@@ -331,6 +331,7 @@ SoftwareStack slowed_host(SoftwareStack s, double factor) {
   s.set_host_tensor(times_of(s.host_tensor(), factor));
   s.set_host_experts(times_of(s.host_experts(), factor));
   s.set_host_each_expert(times_of(s.host_each_expert(), factor));
+  s.set_host_adapters(times_of(s.host_adapters(), factor));
   s.set_host_stages(times_of(s.host_stages(), factor));
   s.set_transfer_gap(times_of(s.transfer_gap(), factor));
   s.set_transfer_stall(times_of(s.transfer_stall(), factor));

@@ -418,6 +418,7 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
   profile.nvlink_all_reduce *= stack.nvlink();
   profile.network *= stack.network();
   if (on != nullptr) profile.network *= factor(on->has_network(), on->network());
+  if (on != nullptr) profile.beside = on->beside();
   profile.latency *= stack.has_latency() ? stack.latency() : 1;
   profile.update_bytes *= stack.has_update_bytes() ? stack.update_bytes() : 1;
   profile.loss_bytes *= stack.has_loss_bytes() ? stack.loss_bytes() : 1;

@@ -77,6 +77,7 @@ struct CostProfile {
   double attention_rate = 1;  ///< rate of the job's kernels relative to the newest
   /// Rate that attention reaches at least: that of the same kernels on an older GPU.
   AttentionRate attention_least = {};
+  double beside = 0;  ///< part of exchanges beside computation by which that becomes longer
   double link_limit = 0;      ///< upper limit of every link's rate, bytes per second; 0: no limit
   /// Kernels of the node, as measured, in place of the prices above; null: none.
   std::shared_ptr<const MeasuredKernels> measured = {};

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/estimates/prices/exchange_load.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/stacks.hpp"
 
@@ -46,6 +47,9 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
                           Seconds{to_seconds(stack.host_each_expert())} *
                               (experts / std::max(1u, job.layout().expert()));
   profile.expert_gap = job.compiled() ? Seconds{} : waiting;
+  if (job.adapter_rank() > 0 && !job.compiled()) {
+    profile.layer_gap += Seconds{to_seconds(stack.host_adapters())};
+  }
   // All published runs of that size polled for messages (docs/accuracy.md).
   constexpr double kStalledNodes = 48;
   profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};
@@ -144,7 +148,8 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
   for (const Block& block : graph.blocks()) {
     prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
   }
-  const Seconds rest = rest_of_step(machine, graph.job());
+  const Seconds rest = rest_of_step(machine, graph.job()) +
+                       exchange_load(graph, cluster, profile, prices);
   for (const std::uint32_t block : optimizer_blocks(graph)) {
     if (machine.update) {  // paced ranks are slow in their micro-batches only
       prices[block].compute = prices[block].products = prices[block].memory = {};
