@@ -59,7 +59,7 @@ class Availability {
   std::size_t split_at(Nanos at);
 
   std::vector<Step> steps_;          ///< ascending; the last step has no end
-  std::vector<FoundStarts> starts_;  ///< by job size in GPUs, ascending
+  std::vector<FoundStarts> starts_;  ///< found starts by job size in GPUs, ascending
 };
 
 }  // namespace orrery

@@ -86,7 +86,7 @@ class WaitingLine : public QueuePolicy {
   void erase_place(const JobSpec& job);
 
   JobLines waiting_;
-  std::vector<bool> is_waiting_;         ///< by id: true for the jobs of waiting_
+  std::vector<bool> is_waiting_;         ///< bits by id: true for the jobs of waiting_
   std::vector<const JobSpec*> begun_;  ///< jobs started in this pass
 };
 

@@ -84,7 +84,7 @@ void JobTable::remove_job(JobId id) {
   entries_.remove_job(id);
 }
 
-void JobTable::restore(const JobTable& earlier) {
+void JobTable::restore_jobs(const JobTable& earlier) {
   entries_.copy_from(earlier.entries_, [](Entry& to, const Entry& from) {
     if (to.job.spec.id != from.job.spec.id) {
       to = from;

@@ -361,7 +361,7 @@ class JobTable {
   void remove_job(JobId id);
   /// Makes this table, a copy of `earlier` with later changes, equal to `earlier` again. Facts of
   /// jobs that both tables have are not copied.
-  void restore(const JobTable& earlier);
+  void restore_jobs(const JobTable& earlier);
 
   IdTable<Entry> entries_;
   std::uint32_t first_ = kNone, last_ = kNone;  ///< places in entries_

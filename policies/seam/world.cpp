@@ -301,10 +301,10 @@ void World::change_part(const PartChanged& event, Nanos now) {
   for (const JobInfo& job : jobs_) lose_copies(jobs_.at(job.spec.id), {event.part.index});
 }
 
-void World::restore(const World& earlier) {
+void World::restore_state(const World& earlier) {
   cluster_ = earlier.cluster_;
   state_ = earlier.state_;
-  jobs_.restore(earlier.jobs_);
+  jobs_.restore_jobs(earlier.jobs_);
   lost_hosts_ = earlier.lost_hosts_;
   has_copies_ = earlier.has_copies_;
   over_ = earlier.over_;

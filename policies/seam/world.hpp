@@ -83,7 +83,7 @@ class World {
 
   /// Makes this world, a copy of `earlier` with later changes, equal to `earlier` again; cheaper
   /// than an assignment.
-  void restore(const World& earlier);
+  void restore_state(const World& earlier);
 
   struct Kept;  ///< access to all members for live/run/files/kept_world, which saves a world
 

@@ -304,7 +304,7 @@ TEST(JobFollower, TheMarkOfAnOrderIsReadOnceAndNotBesideARestartedSlurmctld) {
   with.slurm.jobs["18"] = {.user = "bob"};
   with.read(1000);
   EXPECT_EQ(with.start(0, {{0}}), "");
-  with.slurm.jobs["17"].comment = "[orrery:3]";  // that of its last state save
+  with.slurm.jobs["17"].comment = "[orrery:3]";  // mark of its last state save
   with.slurm.boot = 1001;
   EXPECT_EQ(with.read(1002), "");
   with.slurm.jobs["17"].comment = "[orrery:7]";
