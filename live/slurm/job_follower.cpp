@@ -177,23 +177,34 @@ void JobFollower::end_missing() {
 
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
 /// earlier one that has stopped, or the user's. A job that has run since an earlier controller
-/// ordered it, and was requeued, still has the nodes of that order.
+/// ordered it, and was requeued, still has the nodes of that order. The mark of an order is read
+/// once: controllers that read at the same instants order alike, and the newest mark is left.
 void JobFollower::adopt_nodes(const KnownRows& rows) {
   if (!rules_.acts) return;
-  std::vector<std::pair<Tracked*, const SlurmJob*>> open;
+  std::vector<std::pair<Tracked*, const SlurmJob*>> open, ordered;
   std::vector<std::string> ids;
   for (const auto& [job, row] : rows) {
-    if (row->phase != SlurmPhase::pending) continue;
-    const bool is_known = job->has_our_nodes || job->stage == Stage::ordered;
-    if (!job->is_managed || row->required_nodes.empty() || is_known) continue;
-    open.emplace_back(job, row);
+    const bool has_order = job->stage == Stage::ordered;
+    const bool is_unmarked = has_order && !job->order.is_marked &&
+                             sorted(row->required_nodes) == job->order.nodes &&
+                             !is_settling(now_s_, restart_s_);
+    const bool is_open = row->phase == SlurmPhase::pending && job->is_managed && !has_order &&
+                         !job->has_our_nodes && !row->required_nodes.empty();
+    if (!is_unmarked && !is_open) continue;
+    (is_open ? open : ordered).emplace_back(job, row);
     ids.push_back(row->id);
   }
-  if (open.empty()) return;
+  if (ids.empty()) return;
   const std::map<std::string, std::string> owners = outlet_.find_owners(ids);
   for (const auto& [job, row] : open) {
     const auto owner = owners.find(job->id);
     adopt_order(*job, *row, owner == owners.end() ? "" : owner->second);
+  }
+  for (const auto& [job, row] : ordered) {
+    const auto owner = owners.find(job->id);
+    if (owner == owners.end()) continue;
+    job->order.is_marked = true;
+    if (owner->second != rules_.owner) leave_foreign(*job, owner->second);
   }
 }
 
@@ -398,6 +409,7 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   if (state == OrderState::lost && is_settling(now_s_, restart_s_)) return;
   if (state == OrderState::lost && job.order.repeats < kMostRepeats) {
     ++job.order.repeats;
+    job.order.is_marked = false;
     outlet_.report(fmt::format("job {}: expected the order to start on {}, found it lost; repeated",
                                job.id, nodes));
     return outlet_.send_line(leases_.start_line(job.id, job.order.nodes));

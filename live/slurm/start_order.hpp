@@ -21,6 +21,7 @@ struct StartOrder {
   std::vector<std::string> nodes = {};  ///< ascending names of its nodes
   std::int64_t since_s = 0;             ///< instant of the first command
   std::uint32_t repeats = 0;            ///< number of repeated commands
+  bool is_marked = false;               ///< true: a reading has shown the mark of its job
 };
 
 /// State of an order. `waits`: Slurm has the order and starts the job when the nodes are free.

@@ -6,21 +6,21 @@ namespace orrery {
 
 void ExpectedEnds::record_start(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate) {
   const Run run{since, {since + estimate, gpus, job}};
-  const auto [known, fresh] = runs_.try_emplace(job, run);
+  const auto [known, fresh] = runs_.find_or_add(job);
   if (!fresh) {
-    if (known->second.since == since) return;
-    ends_.erase(known->second.end);
-    known->second = run;
+    if (known->since == since) return;
+    ends_.erase(known->end);
   }
+  *known = run;
   ends_.insert(run.end);
 }
 
 Nanos ExpectedEnds::remove_job(JobId job) {
-  const auto run = runs_.find(job);
-  if (run == runs_.end()) return kNever;
-  const Nanos expected = run->second.end.at;
-  ends_.erase(run->second.end);
-  runs_.erase(run);
+  const Run* const run = runs_.find(job);
+  if (run == nullptr) return kNever;
+  const Nanos expected = run->end.at;
+  ends_.erase(run->end);
+  runs_.remove_job(job);
   return expected;
 }
 

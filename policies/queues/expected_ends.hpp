@@ -4,10 +4,10 @@
 
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <set>
 
 #include "core/ids.hpp"
+#include "core/tables/id_table.hpp"
 
 namespace orrery {
 
@@ -44,7 +44,7 @@ class ExpectedEnds {
     End end;
   };
   std::set<End> ends_;
-  std::map<JobId, Run> runs_;
+  IdTable<Run> runs_;
 };
 
 }  // namespace orrery

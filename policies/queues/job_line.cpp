@@ -1,5 +1,7 @@
 #include "policies/queues/job_line.hpp"
 
+#include <utility>
+
 #include "core/random.hpp"
 
 namespace orrery {
@@ -80,21 +82,32 @@ const JobPlace* JobLine::seek_place(Cursor& cursor, Nanos most) const {
 
 void JobLines::insert(std::uint32_t gpus, const JobPlace& place) {
   lines_[gpus].insert(place);
-  digest_ ^= hash_of(gpus, place);
+  if (has_digest_) digest_ ^= hash_of(gpus, place);
   ++size_;
 }
 
 void JobLines::erase(std::uint32_t gpus, const JobPlace& place) {
   const auto line = lines_.find(gpus);
   if (line == lines_.end() || !line->second.erase(place)) return;
-  digest_ ^= hash_of(gpus, place);
+  if (has_digest_) digest_ ^= hash_of(gpus, place);
   --size_;
 }
 
 void JobLines::clear() {
   lines_.clear();
   size_ = 0;
-  digest_ = 0;
+  has_digest_ = false;
+}
+
+std::uint64_t JobLines::digest() const {
+  if (size_ == 0) return 0;
+  if (!std::exchange(has_digest_, true)) {
+    digest_ = 0;
+    for (const auto& [gpus, line] : lines_) {
+      line.for_each([&, size = gpus](const JobPlace& place) { digest_ ^= hash_of(size, place); });
+    }
+  }
+  return digest_;
 }
 
 }  // namespace orrery

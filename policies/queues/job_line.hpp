@@ -46,6 +46,13 @@ class JobLine {
   bool erase(const JobPlace& place);
   bool empty() const { return blocks_.empty(); }
   std::size_t size() const { return size_; }
+  /// Calls `use` with each place, in order.
+  template <class Use>
+  void for_each(const Use& use) const {
+    for (const Block& block : blocks_) {
+      for (const JobPlace& place : block.places) use(place);
+    }
+  }
 
   /// Returns the place at a cursor; null behind the last place.
   const JobPlace* get(const Cursor& cursor) const {
@@ -110,14 +117,17 @@ class JobLines {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   /// Returns a digest of the places, independent of their order: equal contents give equal digests.
-  std::uint64_t digest() const { return digest_; }
+  /// The first call on filled lines reads all places; from then on, until clear(), every change
+  /// updates the digest.
+  std::uint64_t digest() const;
   /// Returns the lines by job size in GPUs; a line stays, empty, after its last place is erased.
   const std::map<std::uint32_t, JobLine>& by_size() const { return lines_; }
 
  private:
   std::map<std::uint32_t, JobLine> lines_;  ///< a size stays after its first job
   std::size_t size_ = 0;
-  std::uint64_t digest_ = 0;
+  mutable std::uint64_t digest_ = 0;
+  mutable bool has_digest_ = false;  ///< true: digest_ is that of the places
 };
 
 }  // namespace orrery

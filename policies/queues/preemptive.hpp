@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "policies/queues/id_table.hpp"
+#include "core/tables/id_table.hpp"
 #include "policies/queues/job_line.hpp"
 #include "policies/queues/queue_policy.hpp"
 

@@ -71,7 +71,7 @@ class WaitingLine : public QueuePolicy {
   void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
   void remove_job(const JobInfo& job) override;
-  void clear() override { waiting_.clear(); }
+  void clear() override;
 
   /// Returns the waiting jobs.
   const JobLines& waiting() const { return waiting_; }
@@ -83,8 +83,10 @@ class WaitingLine : public QueuePolicy {
 
  private:
   static JobPlace place_of(const JobSpec& job);
+  void erase_place(const JobSpec& job);
 
   JobLines waiting_;
+  std::vector<bool> is_waiting_;         ///< bits by id: true for the jobs of waiting_
   std::vector<const JobSpec*> begun_;  ///< jobs started in this pass
 };
 

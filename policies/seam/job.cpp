@@ -67,32 +67,35 @@ const JobInfo& JobTable::operator[](JobId id) const {
 JobInfo& JobTable::at(JobId id) { return const_cast<JobInfo&>((*this)[id]); }
 
 JobInfo& JobTable::add(JobSpec spec) {
-  std::uint32_t slot = static_cast<std::uint32_t>(entries_.size());
-  if (unused_.empty()) {
-    entries_.emplace_back();
-  } else {
-    slot = unused_.back();
-    unused_.pop_back();
-    entries_[slot] = {};
-  }
-  slots_.push_back(slot);
-  Entry& entry = entries_[slot];
+  const JobId id{submitted()};
+  Entry& entry = *entries_.find_or_add(id).first;
+  const std::uint32_t place = entries_.place_of(id);
   entry.before = last_;
-  (last_ == kNone ? first_ : entries_[last_].next) = slot;
-  last_ = slot;
-  ++size_;
+  (last_ == kNone ? first_ : entries_.value(last_).next) = place;
+  last_ = place;
   entry.job.spec = std::move(spec);
   return entry.job;
 }
 
 void JobTable::remove_job(JobId id) {
-  const std::uint32_t slot = std::exchange(slots_[id.value - base_], kNone);
-  Entry& entry = entries_[slot];
-  (entry.before == kNone ? first_ : entries_[entry.before].next) = entry.next;
-  (entry.next == kNone ? last_ : entries_[entry.next].before) = entry.before;
-  unused_.push_back(slot);
-  --size_;
-  for (; !slots_.empty() && slots_.front() == kNone; slots_.pop_front()) ++base_;
+  const Entry& entry = *entries_.find(id);
+  (entry.before == kNone ? first_ : entries_.value(entry.before).next) = entry.next;
+  (entry.next == kNone ? last_ : entries_.value(entry.next).before) = entry.before;
+  entries_.remove_job(id);
+}
+
+void JobTable::restore_jobs(const JobTable& earlier) {
+  entries_.copy_from(earlier.entries_, [](Entry& to, const Entry& from) {
+    if (to.job.spec.id != from.job.spec.id) {
+      to = from;
+      return;
+    }
+    static_cast<JobState&>(to.job) = from.job;
+    to.before = from.before;
+    to.next = from.next;
+  });
+  first_ = earlier.first_;
+  last_ = earlier.last_;
 }
 
 }  // namespace orrery

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 
 #include "core/ids.hpp"
 #include "core/schema/names.hpp"
+#include "core/tables/id_table.hpp"
 #include "core/units.hpp"
 #include "policies/seam/checkpoint_copies.hpp"
 #include "policies/seam/gpu_runs.hpp"
@@ -234,9 +234,8 @@ struct Standing {
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
-/// State of one submitted job: its submission, placement, progress and settings.
-struct JobInfo {
-  JobSpec spec;  ///< facts known at submission
+/// State of one submitted job that changes: its placement, progress and settings.
+struct JobState {
   JobPhase phase = JobPhase::waiting;
   Epoch epoch;              ///< membership epoch; increases with every loss and every start
   Step step = 0;            ///< step in progress
@@ -263,15 +262,21 @@ struct JobInfo {
   bool is_placed() const { return !gpus.empty(); }
   /// Returns true if the rank is lost.
   bool is_lost(RankId rank) const { return std::binary_search(lost.begin(), lost.end(), rank); }
+  /// Returns the current numbers of micro-batches by data-parallel replica; empty for a job without
+  /// GPUs and for a job that does not train.
+  const std::vector<std::uint32_t>& shares() const { return now.get<Shares>().per_replica; }
+};
+
+/// One submitted job: its facts and its state.
+struct JobInfo : JobState {
+  JobSpec spec;  ///< facts known at submission, which never change
+
   /// Returns the micro-batches of the step in progress, all replicas together: those of the Batch,
   /// or those at submission for a job without GPUs; 0 for a job that does not train.
   std::uint32_t micro_batches() const {
     const std::uint32_t set = now.get<Batch>().micro_batches;
     return set > 0 ? set : spec.micro_batches;
   }
-  /// Returns the current numbers of micro-batches by data-parallel replica; empty for a job without
-  /// GPUs and for a job that does not train.
-  const std::vector<std::uint32_t>& shares() const { return now.get<Shares>().per_replica; }
 };
 
 /// Returns one value for each data-parallel replica: true if a rank of the replica is lost, so that
@@ -308,17 +313,16 @@ class JobTable {
   /// Returns the job; null for a job that was never submitted or has left the table. The pointer is
   /// valid until the job leaves the table.
   const JobInfo* find(JobId id) const {
-    if (id.value < base_ || id.value - base_ >= slots_.size()) return nullptr;
-    const std::uint32_t slot = slots_[id.value - base_];
-    return slot == kNone ? nullptr : &entries_[slot].job;
+    const Entry* const entry = entries_.find(id);
+    return entry == nullptr ? nullptr : &entry->job;
   }
   /// Returns the job. Throws an internal Error for a job that is not in the table.
   const JobInfo& operator[](JobId id) const;
   /// Returns the number of jobs in the table.
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return first_ == kNone; }
   /// Returns the number of jobs submitted so far, which is the id of the next job.
-  std::uint32_t submitted() const { return base_ + static_cast<std::uint32_t>(slots_.size()); }
+  std::uint32_t submitted() const { return entries_.end_id(); }
 
   class Iterator {
    public:
@@ -328,25 +332,26 @@ class JobTable {
     using pointer = const JobInfo*;
     using reference = const JobInfo&;
     Iterator() = default;
-    Iterator(const JobTable* table, std::uint32_t slot) : table_(table), slot_(slot) {}
-    const JobInfo& operator*() const { return table_->entries_[slot_].job; }
+    Iterator(const JobTable* table, std::uint32_t place) : table_(table), place_(place) {}
+    const JobInfo& operator*() const { return table_->entries_.value(place_).job; }
     const JobInfo* operator->() const { return &**this; }
     Iterator& operator++() {
-      slot_ = table_->entries_[slot_].next;
+      place_ = table_->entries_.value(place_).next;
       return *this;
     }
-    friend bool operator==(const Iterator& a, const Iterator& b) { return a.slot_ == b.slot_; }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.place_ == b.place_; }
 
    private:
     const JobTable* table_ = nullptr;
-    std::uint32_t slot_ = kNone;
+    std::uint32_t place_ = kNone;
   };
   Iterator begin() const { return {this, first_}; }
   Iterator end() const { return {this, kNone}; }
 
  private:
   friend class World;
-  static constexpr std::uint32_t kNone = ~0u;
+  static constexpr std::uint32_t kNone = IdTable<JobInfo>::kNone;
+  /// Job with the places of its neighbours in the order of submission.
   struct Entry {
     JobInfo job;
     std::uint32_t before = kNone, next = kNone;
@@ -354,12 +359,12 @@ class JobTable {
   JobInfo& at(JobId id);
   JobInfo& add(JobSpec spec);
   void remove_job(JobId id);
+  /// Makes this table, a copy of `earlier` with later changes, equal to `earlier` again. Facts of
+  /// jobs that both tables have are not copied.
+  void restore_jobs(const JobTable& earlier);
 
-  std::deque<Entry> entries_;         ///< a deque: growth never moves a job
-  std::vector<std::uint32_t> unused_;  ///< entries of jobs that are over, with their old values
-  std::deque<std::uint32_t> slots_;    ///< entry by id - base_
-  std::uint32_t base_ = 0, first_ = kNone, last_ = kNone;
-  std::size_t size_ = 0;
+  IdTable<Entry> entries_;
+  std::uint32_t first_ = kNone, last_ = kNone;  ///< places in entries_
 };
 
 }  // namespace orrery

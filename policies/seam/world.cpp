@@ -301,6 +301,20 @@ void World::change_part(const PartChanged& event, Nanos now) {
   for (const JobInfo& job : jobs_) lose_copies(jobs_.at(job.spec.id), {event.part.index});
 }
 
+void World::restore_state(const World& earlier) {
+  cluster_ = earlier.cluster_;
+  state_ = earlier.state_;
+  jobs_.restore_jobs(earlier.jobs_);
+  lost_hosts_ = earlier.lost_hosts_;
+  has_copies_ = earlier.has_copies_;
+  over_ = earlier.over_;
+  calls_ = earlier.calls_;
+  announced_ = earlier.announced_;
+  coming_ = earlier.coming_;
+  ahead_ = earlier.ahead_;
+  present_ = earlier.present_;
+}
+
 void World::begin_batch() {
   for (const JobId job : over_) jobs_.remove_job(job);
   over_.clear();
@@ -310,6 +324,10 @@ void World::begin_batch() {
 void World::apply(const Event& event, Nanos now) {
   const std::string why = objection(event);
   ensure(why.empty(), why);
+  apply_possible(event, now);
+}
+
+void World::apply_possible(const Event& event, Nanos now) {
   apply_change(event, now);
   if (!std::holds_alternative<Tick>(event)) ++state_.version;
 }

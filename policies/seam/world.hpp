@@ -77,6 +77,13 @@ class World {
   /// the event is a Tick. Instants must not decrease (not checked). Throws an internal Error, and
   /// changes nothing, if the event is impossible (objection()).
   void apply(const Event& event, Nanos now);
+  /// Applies as apply() an event that the caller has made from the state of this world, so that it
+  /// is possible; nothing checks that. For example, the end of a job that runs.
+  void apply_possible(const Event& event, Nanos now);
+
+  /// Makes this world, a copy of `earlier` with later changes, equal to `earlier` again; cheaper
+  /// than an assignment.
+  void restore_state(const World& earlier);
 
   struct Kept;  ///< access to all members for live/run/files/kept_world, which saves a world
 

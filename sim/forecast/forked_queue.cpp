@@ -6,6 +6,15 @@
 #include "topologies/part.hpp"
 
 namespace orrery::sim {
+namespace {
+
+/// Returns true for an assignment alone, at once and without conditions.
+bool is_plain_assignment(const Decision& decision) {
+  return std::holds_alternative<Assign>(decision.what) && decision.group == 0 &&
+         decision.at_step == 0 && !decision.if_epoch && decision.expires == kNever;
+}
+
+}  // namespace
 
 ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
                          std::span<const LaterJob> later, Nanos until, LaterChanges changes,
@@ -45,14 +54,39 @@ std::string ForkedQueue::refusal(const Decision& decision) const {
   return moved ? "a job stays where it was started until it leaves" : "";
 }
 
+/// Applies an event that the gate has made, with all checks.
 void ForkedQueue::emit_event(Event event) {
   world_.apply(event, now_);
   events_.push_back(std::move(event));
 }
 
+/// Applies an event of the future itself.
+void ForkedQueue::show_event(Event event) {
+  world_.apply_possible(event, now_);
+  events_.push_back(std::move(event));
+}
+
+/// Assignments that take effect at once, as all of queue policies, need no gate: the outcome of
+/// each is known before the next is checked, and the world never holds a pending one.
 void ForkedQueue::apply(const DecisionList& decisions) {
   world_.begin_batch();
-  gate_.accept_decisions(decisions, now_);
+  const std::vector<Decision>& items = decisions.items();
+  if (!std::all_of(items.begin(), items.end(), is_plain_assignment)) {
+    return gate_.accept_decisions(decisions, now_);
+  }
+  for (const Nanos at : decisions.wake_times()) gate_.wake(std::max(at, now_));
+  for (const Decision& decision : items) carry_out_at_once(decision);
+}
+
+void ForkedQueue::carry_out_at_once(const Decision& decision) {
+  std::string why = world_.objection(decision);
+  if (why.empty()) why = refusal(decision);
+  if (why.empty()) {
+    events_.push_back(Decided{decision.id, Outcome::applied, {}});
+    return carry_out(decision);
+  }
+  world_.announce_decision(decision);
+  emit_event(Decided{decision.id, Outcome::rejected, std::move(why)});
 }
 
 void ForkedQueue::carry_out(const Decision& decision) {
@@ -66,7 +100,7 @@ void ForkedQueue::carry_out(const Decision& decision) {
   job.start = std::min(job.start, now_);
   expect_end(id);
   const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
-  emit_event(JobStarted{
+  show_event(JobStarted{
       .job = assign.job, .epoch = epoch, .from = 0, .where = {assign.gpus, assign.layout}});
 }
 
@@ -76,7 +110,7 @@ void ForkedQueue::stop_job(std::uint32_t id) {
   if (job.left != kNever) job.left -= passed;
   ++job.moves;
   job.is_running = false;
-  emit_event(JobStopped{{id}, 0});
+  show_event(JobStopped{{id}, 0});
 }
 
 // ---- time -----------------------------------------------------------------------------------
@@ -97,7 +131,7 @@ void ForkedQueue::end_jobs() {
     job.end = now_;
     job.is_running = false;
     ++job.moves;
-    emit_event(JobDone{{end.job}, Ending::completed});
+    show_event(JobDone{{end.job}, Ending::completed});
   }
 }
 
@@ -106,7 +140,7 @@ std::vector<std::uint32_t> ForkedQueue::change_parts() {
   std::vector<std::uint32_t> struck;
   for (; changed_ < changes_.parts.size() && changes_.parts[changed_].first <= now_; ++changed_) {
     const PartChanged& change = changes_.parts[changed_].second;
-    emit_event(change);
+    show_event(change);
     if (!changes_.stop_jobs || change.to.health != Health::lost) continue;
     for (const GpuId gpu : gpus_of(world_.cluster(), change.part)) {
       const JobId owner = world_.state().owner[gpu.value];
@@ -126,7 +160,7 @@ void ForkedQueue::submit_jobs() {
     spec.id = {static_cast<std::uint32_t>(jobs_.size())};
     if (later.leaves != kNever) ends_.push({later.leaves, spec.id.value, kAnyMove});
     jobs_.push_back({.left = later.duration, .since = now_});
-    emit_event(JobSubmitted{std::move(spec)});
+    show_event(JobSubmitted{std::move(spec)});
   }
 }
 
@@ -143,7 +177,7 @@ bool ForkedQueue::advance_clock() {
     const std::vector<std::uint32_t> struck = change_parts();
     submit_jobs();
     for (const std::uint32_t id : struck) stop_job(id);
-    if (gate_.pop_due_wakes(now_)) emit_event(Tick{});
+    if (gate_.pop_due_wakes(now_)) show_event(Tick{});
   }
   return true;
 }

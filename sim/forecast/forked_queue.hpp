@@ -96,6 +96,8 @@ class ForkedQueue : public Backend, private Carrier {
   };
   static constexpr std::uint32_t kAnyMove = ~0u;
 
+  void show_event(Event event);
+  void carry_out_at_once(const Decision& decision);
   void expect_end(std::uint32_t id);
   void end_jobs();
   std::vector<std::uint32_t> change_parts();

@@ -191,7 +191,7 @@ PolicyFutures simulate_futures(const QueueSnapshot& from, const std::vector<Futu
     }
     add_goals(from, draw, future.jobs(), until, out);
     world = future.release_world();
-    if (&draw != &draws.back()) world = from.world();
+    if (&draw != &draws.back()) world.restore_state(from.world());
   }
   for (auto& each : out.starts) std::sort(each.begin(), each.end());
   for (auto& each : out.ends) std::sort(each.begin(), each.end());

@@ -283,6 +283,41 @@ TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAre
   EXPECT_THROW(with.read(1001), Error);
 }
 
+TEST(JobFollower, AControllerThatOrderedTheSameJobAtTheSameInstantIsAnError) {
+  for (const bool has_started : {false, true}) {
+    Followed with;
+    with.slurm.jobs["17"] = {};
+    with.slurm.jobs["18"] = {};
+    with.read(1000);
+    EXPECT_EQ(with.start(0, {{0}}), "");
+    EXPECT_EQ(with.read(1001), "");
+    EXPECT_EQ(with.start(1, {{4}}), "");
+    with.slurm.jobs["18"].comment = "[orrery:9]";  // the same order, a moment later
+    if (has_started) with.slurm.schedule();
+    EXPECT_THROW(with.read(1002), Error);
+  }
+}
+
+TEST(JobFollower, TheMarkOfAnOrderIsReadOnceAndNotBesideARestartedSlurmctld) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.slurm.jobs["18"] = {.user = "bob"};
+  with.read(1000);
+  EXPECT_EQ(with.start(0, {{0}}), "");
+  with.slurm.jobs["17"].comment = "[orrery:3]";  // mark of its last state save
+  with.slurm.boot = 1001;
+  EXPECT_EQ(with.read(1002), "");
+  with.slurm.jobs["17"].comment = "[orrery:7]";
+  EXPECT_EQ(with.read(1012), "");
+  with.slurm.jobs["17"].comment = "[orrery:9]";
+  EXPECT_EQ(with.read(1013), "");
+  EXPECT_TRUE(with.reports.empty());
+  EXPECT_EQ(with.start(1, {{4}}), "");
+  with.slurm.jobs["18"].comment = "[orrery:9]";
+  EXPECT_EQ(with.read(1014), "done");  // one user of two
+  EXPECT_NE(with.reports.at(0).find("job 18 stays with Slurm"), std::string::npos);
+}
+
 TEST(JobFollower, AUserWhoCopiesAMarkDoesNotStopThePolicyForOthers) {
   Followed with;
   with.slurm.jobs["17"] = {};

@@ -71,6 +71,31 @@ TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
   EXPECT_EQ(b.size(), 1u);
 }
 
+TEST(JobLines, ADigestFollowsAllChanges) {
+  JobLines lines;
+  EXPECT_EQ(lines.digest(), 0u);
+  const auto digest_of = [](const std::vector<std::uint32_t>& jobs) {
+    JobLines fresh;
+    for (const std::uint32_t job : jobs) fresh.insert(1 + job % 2, {.job = {job}});
+    return fresh.digest();
+  };
+  lines.insert(2, {.job = {1}});
+  lines.insert(1, {.job = {2}});
+  EXPECT_EQ(lines.digest(), digest_of({1, 2}));
+  lines.insert(2, {.job = {3}});
+  lines.erase(1, {.job = {2}});
+  EXPECT_EQ(lines.digest(), digest_of({1, 3}));
+  lines.erase(2, {.job = {1}});
+  lines.erase(2, {.job = {3}});
+  EXPECT_EQ(lines.digest(), 0u);
+  lines.insert(2, {.job = {1}});
+  EXPECT_EQ(lines.digest(), digest_of({1}));
+  lines.clear();
+  lines.insert(2, {.job = {5}});
+  EXPECT_EQ(lines.digest(), digest_of({5}));
+  EXPECT_NE(digest_of({5}), digest_of({1}));
+}
+
 /// A replay compares digests with those in the log, which an earlier program may have written.
 TEST(JobLines, DigestsEqualThoseInRecordedLogs) {
   JobLines lines;

@@ -144,5 +144,91 @@ INSTANTIATE_TEST_SUITE_P(Policies, ForkedQueueUnder,
                            return name;
                          });
 
+/// Snapshot of `jobs` jobs of one GPU that wait on two nodes.
+QueueSnapshot waiting_jobs(const Cluster& cluster, std::uint32_t jobs) {
+  World world(cluster);
+  for (std::uint32_t i = 0; i < jobs; ++i) {
+    JobSpec spec;
+    spec.id = {i};
+    spec.name = std::to_string(i);
+    spec.gpus = 1 + i % 8;
+    spec.estimate = (1 + i % 7) * 100 * kNanosPerSecond;
+    world.apply(JobSubmitted{spec}, 0);
+  }
+  NoSamples samples;
+  const Observation seen{.now = 0,
+                         .sequence = 0,
+                         .events = {},
+                         .cluster = cluster,
+                         .state = world.state(),
+                         .jobs = world.jobs(),
+                         .samples = samples};
+  return QueueSnapshot(seen);
+}
+
+TEST(ForkedQueue, TheNextFutureHasNothingOfTheOneBefore) {
+  const JobReplay replay = replay_of("srtf");
+  const Cluster cluster = cluster_of(replay);
+  const QueueSnapshot from = waiting_jobs(cluster, 40);
+  std::vector<FutureDraw> draws(4);
+  Rng rng(5);
+  for (FutureDraw& draw : draws) {
+    for (std::size_t i = 0; i < from.jobs().size(); ++i) {
+      draw.left.push_back((1 + static_cast<Nanos>(rng.below(2000))) * kNanosPerSecond);
+    }
+    for (Nanos at = 100; at < 5000; at += 1 + static_cast<Nanos>(rng.below(400))) {
+      JobSpec spec;
+      spec.submit = at * kNanosPerSecond;
+      spec.gpus = 1;
+      spec.estimate = 200 * kNanosPerSecond;
+      draw.later.push_back({spec, (1 + static_cast<Nanos>(rng.below(900))) * kNanosPerSecond});
+    }
+  }
+  const FutureOptions options{.samples = 4};
+  const PolicyFutures together = simulate_futures(from, draws, replay, options);
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    const PolicyFutures alone = simulate_futures(from, {draws[i]}, replay, options);
+    for (std::size_t goal = 0; goal < kQueueGoals; ++goal) {
+      EXPECT_EQ(together.goals[goal][i], alone.goals[goal][0]) << "draw " << i;
+    }
+  }
+  EXPECT_NE(together.goals[0][0], together.goals[0][1]);
+}
+
+/// Policy that starts the first job on GPU 0, and the second one there as well.
+class Stubborn : public Policy {
+ public:
+  void save(Archive&) const override {}
+  void load(const Archive&) override {}
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  Needs needs() const override { return {.actions = Kinds<Action>::of<Assign>(), .settings = {}}; }
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    for (const Event& event : seen.events) {
+      const auto* decided = std::get_if<Decided>(&event);
+      if (decided != nullptr) outcomes.push_back(decided->reason);
+    }
+    if (calls_++ > 0) return;
+    decisions.add(Assign{{0}, {{0}}, {}}, "");
+    decisions.add(Assign{{1}, {{0}, {1}}, {}}, "");
+    decisions.wake(50 * kNanosPerSecond);
+  }
+  std::vector<std::string> outcomes;
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(ForkedQueue, ARefusedDecisionIsShownWithItsReason) {
+  const Cluster cluster = cluster_of(replay_of("fifo"));
+  const QueueSnapshot from = waiting_jobs(cluster, 2);
+  ForkedQueue future(from, {60 * kNanosPerSecond, 60 * kNanosPerSecond}, {}, kNever - 1);
+  Stubborn policy;
+  run_future(future, policy);
+  EXPECT_EQ(policy.outcomes, (std::vector<std::string>{"", "GPU 0 is taken by job 0"}));
+  EXPECT_EQ(future.jobs()[0].end, 60 * kNanosPerSecond);
+  EXPECT_EQ(future.jobs()[1].start, kNever);
+  EXPECT_EQ(future.jobs()[1].waited, 60 * kNanosPerSecond);  // nothing follows the last end
+}
+
 }  // namespace
 }  // namespace orrery::sim
