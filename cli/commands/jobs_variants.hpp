@@ -25,7 +25,7 @@ struct JobsOptions : ReplayOptions {
   bool json = false, backtest = false;
 };
 
-/// Replay of one policy; a change of --what-if may apply.
+/// Request for one replay of a job log: a policy, and the change of --what-if, if any.
 struct Variant {
   JobReplay replay;
   std::string what_if;   ///< change; empty: none
@@ -38,7 +38,8 @@ struct Variant {
 /// Returns whether the simulator runs the replay, in a process of its own: jobs of simulated speed.
 bool is_elsewhere(const Variant& variant);
 /// Returns the replays of a command: each policy without a change, then each policy with each
-/// --what-if. The scheduler of --scheduler takes the place of all policies. Throws usage errors.
+/// change of --what-if. With --scheduler the external scheduler replaces all policies. Throws usage
+/// errors.
 std::vector<Variant> variants_of(const JobsOptions& given);
 /// Returns the replays of the command, complete with the log, and adds lines about those left out.
 /// Throws usage errors.

@@ -91,8 +91,8 @@ class IdTable {
       use(JobId{base_ + static_cast<std::uint32_t>(at - first_)}, value(slots_[at]));
     }
   }
-  /// Makes this table equal to `other`, and copies each value by `copy(to, from)`. Values of
-  /// `other` find in `to` what this table had at the same place, possibly that of another job.
+  /// Makes this table equal to `other`. Calls `copy(to, from)` to assign each value: `to` is the
+  /// old value of this table at that place, possibly of another job, whose memory can be reused.
   template <class Copy>
   void copy_from(const IdTable& other, const Copy& copy) {
     slots_ = other.slots_;

@@ -19,10 +19,10 @@ namespace orrery::estimates {
 Seconds exchange_beside(const StepGraph& graph, std::uint32_t stage, const Cluster& cluster,
                         const CostProfile& profile);
 
-/// Returns the seconds by which exchanges lengthen a step: profile.beside of the exchange, as far
-/// as the computation beside it is what the step waits for. Computation of C seconds beside an
-/// exchange of E ends after max(C + beside x E, E) instead of max(C, E). `prices`: the price of
-/// each block; the stage with the largest value counts.
+/// Returns the seconds by which exchanges lengthen the computation that overlaps them, of the stage
+/// with the largest value. The GPU computes more slowly during an exchange: C seconds of
+/// computation and E seconds of an overlapping exchange end after max(C + beside x E, E) seconds
+/// instead of max(C, E), where `beside` is profile.beside. `prices`: the price of each block.
 Seconds exchange_load(const StepGraph& graph, const Cluster& cluster, const CostProfile& profile,
                       const std::vector<BlockPrice>& prices);
 
