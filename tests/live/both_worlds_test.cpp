@@ -404,8 +404,8 @@ std::vector<Scenario> total_losses() {
        restarts_later()},
       // Live, the processes end at once, and are not silent.
       {"node down with all ranks, and back", equal, 23, kReplace,
-       fmt::format("{{at_time: {}, node: 0, down: true, detection: 10 ms, for: {}}}",
-                   steps_long(5.8), steps_long(8)),
+       fmt::format("{{at_step: 6, node: 0, down: true, detection: 10 ms, until_time: {}}}",
+                   steps_long(16)),
        kSavedWithoutSpares},
   };
 }
