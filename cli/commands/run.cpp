@@ -44,6 +44,7 @@ struct ProgramOptions {
   std::string metrics;            ///< target of ProgramStatus
   std::string warm = "spares";    ///< WarmUse
   std::string sums = "memory";    ///< SumPath
+  std::uint32_t in_flight = 0;    ///< --in-flight; 0: by the backend of a group
   std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof
   ProgramPolicyOptions policies;
   std::vector<std::string> program;
@@ -193,7 +194,8 @@ int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolde
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
                           .has_policies = options.policies.has_policies(),
-                          .sums = named<SumPath>(options.sums)};
+                          .sums = named<SumPath>(options.sums),
+                          .in_flight = options.in_flight};
   if (run.taken) {
     attached.weighs = run.taken->weighs;
   } else {
@@ -305,6 +307,11 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                              "spares (those of --replace and --restart), all, none"),
          all_names<WarmUse>());
   add_sums_option(command, options->sums);
+  whole_number(*command.add_option("--in-flight", options->in_flight,
+                                   "operations of a group that may be in flight at a rank "
+                                   "(default: 2 with NCCL, 1 with Gloo)"),
+               1, 2)
+      .type_name("N");
   whole_number(*command.add_option("--prove", options->proof_steps,
                                    "first run this many steps with equal and with unequal shares "
                                    "of the examples, and refuse shares that change the gradients"),

@@ -117,6 +117,7 @@ void set_attachment(const AttachSettings& settings, const live::RankStart& start
                             {"deals_data", settings.deals_data},
                             {"policies", settings.has_policies},
                             {"shares_sums", settings.sums == SumPath::memory},
+                            {"in_flight", settings.in_flight},
                             {"outlives_run", settings.outlives_run},
                             {"profile_folder", settings.profile_folder},
                             {"profile_steps", settings.profile_steps},

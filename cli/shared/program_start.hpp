@@ -35,6 +35,7 @@ struct AttachSettings {
   bool deals_data = false;  ///< the examples of lost ranks go to the others
   bool has_policies = false;
   SumPath sums = SumPath::memory;
+  std::uint32_t in_flight = 0;      ///< operations of a group in flight at a rank; 0: by backend
   bool outlives_run = false;        ///< ranks go on if this process is killed
   std::string profile_folder = {};  ///< folder of the ranks' profiles; empty: none
   std::uint32_t profile_steps = 0;  ///< steps of a profile

@@ -11,14 +11,23 @@ GroupAgreement agree_on_result(const std::vector<GroupProgress>& members) {
   const auto giver =
       std::find_if(members.begin(), members.end(),
                    [most = most](const GroupProgress& p) { return p.done == most->done; });
-  return {most->done, static_cast<std::size_t>(giver - members.begin())};
+  return {least->done + 1, most->done, static_cast<std::size_t>(giver - members.begin())};
+}
+
+bool GroupMember::can_begin_early(OperationKind kind) const {
+  const auto ends_together = [](OperationKind each) {
+    return each == OperationKind::symmetric || each == OperationKind::sharded;
+  };
+  return begun_ < done_ + kMaxInFlight && is_settled() && !is_broken_ && refused_.empty() &&
+         ends_together(kind) &&
+         std::all_of(in_flight_.begin(), in_flight_.end(),
+                     [&](const InFlight& each) { return ends_together(each.kind); });
 }
 
 void GroupMember::begin_operation(OperationKind kind, const std::string& name) {
   ++begun_;
-  kind_ = kind;
-  name_ = name;
-  is_performed_ = false;
+  newest_ = {kind, name};
+  in_flight_.push_back(newest_);
   if (kind == OperationKind::sharded) mark_sharded(name);
 }
 
@@ -43,8 +52,9 @@ void GroupMember::adopt_progress(std::uint64_t operations) {
 
 void GroupMember::announce_epoch(std::uint64_t epoch, std::size_t alive) {
   if (is_announced_ && epoch <= epoch_) return;
-  const bool in_flight = has_operation() && kind_ == OperationKind::sharded && is_connected_;
-  if (in_flight) refuse_operation(name_);
+  for (const InFlight& each : in_flight_) {
+    if (each.kind == OperationKind::sharded && is_connected_) refuse_operation(each.name);
+  }
   if (alive < size_ && !sharded_.empty()) refuse_operation(sharded_);
   epoch_ = epoch;
   alive_ = alive;
@@ -54,7 +64,8 @@ void GroupMember::announce_epoch(std::uint64_t epoch, std::size_t alive) {
 }
 
 bool GroupMember::acknowledges() const {
-  return kind_ == OperationKind::rooted || kind_ == OperationKind::partial;
+  const OperationKind kind = in_flight_[done_ - released_].kind;
+  return kind == OperationKind::rooted || kind == OperationKind::partial;
 }
 
 GroupStep GroupMember::next_step() const {
@@ -63,8 +74,8 @@ GroupStep GroupMember::next_step() const {
   if (!is_connected_) return GroupStep::connect;
   if (!has_agreed_) return GroupStep::exchange;
   if (owed_ > 0) return GroupStep::deliver;
-  if (!has_operation()) return GroupStep::wait;
-  if (done_ == begun_) return GroupStep::release;
+  if (released_ < done_) return GroupStep::release;
+  if (done_ == begun_) return GroupStep::wait;
   return is_performed_ ? GroupStep::acknowledge : GroupStep::perform;
 }
 
@@ -76,18 +87,26 @@ void GroupMember::finish_step(GroupStep step, std::uint64_t epoch) {
       return;
     case GroupStep::deliver:
       if (!is_current) return;
-      done_ = std::max(done_, owed_);
-      owed_ = 0;
+      done_ = std::min(std::max(done_, owed_), begun_);
+      owed_ = owed_ < last_owed_ ? owed_ + 1 : 0;
       return;
     case GroupStep::perform:
+      if (done_ == begun_) return;
       if (!acknowledges()) {
-        done_ = begun_;
+        ++done_;
       } else if (is_current) {
         is_performed_ = true;
       }
       return;
-    case GroupStep::acknowledge: done_ = begun_; return;
-    case GroupStep::release: released_ = begun_; return;
+    case GroupStep::acknowledge:
+      if (done_ < begun_) ++done_;
+      is_performed_ = false;
+      return;
+    case GroupStep::release:
+      if (released_ == done_) return;
+      ++released_;
+      in_flight_.pop_front();
+      return;
     default: return;
   }
 }
@@ -96,9 +115,11 @@ void GroupMember::accept_progress(const std::vector<GroupProgress>& members, std
   if (epoch != epoch_) return;
   const GroupAgreement agreed = rule_(members);
   has_agreed_ = true;
-  owed_ = agreed.operation;
+  owed_ = agreed.first;
+  last_owed_ = agreed.last;
   giver_ = agreed.giver;
-  if (owed_ > 0 && owed_ == begun_ && kind_ == OperationKind::partial) refuse_operation(name_);
+  const bool is_newest = owed_ > 0 && last_owed_ == begun_;
+  if (is_newest && newest_.kind == OperationKind::partial) refuse_operation(newest_.name);
 }
 
 void GroupMember::fail_step(std::uint64_t epoch) {

@@ -2,18 +2,20 @@
 // members are lost. Plain C++ without PyTorch. Used by the process group inside users' programs
 // (live/torch), which performs the steps, and by the model test, which simulates them. One thread.
 //
-// Operations of a group are numbered from 1 and performed one after the other. All members of a
-// membership epoch are connected by an inner group (Gloo) that works until one of them is lost. A
-// member keeps the result of its newest operation until the next one is done. An operation is done
-// at a member only after all members have begun it, so the members' counts of done operations
-// differ by at most one. After a loss the remaining members connect again and exchange their
-// counts. Example: of members 0, 1 and 2, member 2 is lost in operation 7. Member 0 has the result,
-// member 1 has not: member 1 receives operation 7 from member 0. If neither has it, both perform
-// operation 7 again without member 2.
+// Operations of a group are numbered from 1, and begin and end in this order at each member. All
+// members of a membership epoch are connected by an inner group (Gloo, NCCL) that works until one
+// of them is lost. Up to kMaxInFlight operations are in flight at a member, and it keeps the
+// results of as many. An operation is done at a member only after all members have begun it, so the
+// members' counts of done operations differ by at most kMaxInFlight. After a loss the remaining
+// members connect again and exchange their counts. Example: of members 0, 1 and 2, member 2 is lost
+// while operations 7 and 8 are in flight. Member 0 has both results, member 1 has none: member 1
+// receives operation 7, then 8, from member 0. If neither has operation 7, both perform it again
+// without member 2.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -26,15 +28,18 @@ struct GroupProgress {
   std::uint64_t done = 0;
 };
 
-/// Outcome of an exchange of progress. If `operation` is above 0, all members that lack the result
-/// of `operation` receive it from member `giver`.
+/// Operations that may be in flight at a member, and results that it keeps.
+constexpr std::uint64_t kMaxInFlight = 2;
+
+/// Outcome of an exchange of progress. If `first` is above 0, all members that lack the results of
+/// operations `first` to `last` receive them, in order, from member `giver`.
 struct GroupAgreement {
-  std::uint64_t operation = 0;
+  std::uint64_t first = 0, last = 0;
   std::size_t giver = 0;  ///< position in the exchanged list
 };
 
 /// Returns the outcome for the progress of all members of an epoch, in their order. The giver is
-/// the first member that has the result. Returns operation 0 if all members have done equally many.
+/// the first member that has all results. Returns `first` 0 if all members have done equally many.
 GroupAgreement agree_on_result(const std::vector<GroupProgress>& members);
 
 using AgreementRule = GroupAgreement (*)(const std::vector<GroupProgress>& members);
@@ -54,7 +59,7 @@ enum class GroupStep : std::uint8_t {
   connect,      ///< build the inner group of the announced epoch
   exchange,     ///< gather the progress of all members, then call accept_progress()
   deliver,      ///< broadcast the kept result of operation owed() from member giver()
-  perform,      ///< perform the current operation
+  perform,      ///< perform the oldest operation that is not done
   acknowledge,  ///< barrier after an operation that a member may finish before others begin it;
                 ///< the operation is done after the barrier
   release,      ///< hand the result to the program
@@ -69,8 +74,11 @@ class GroupMember {
   explicit GroupMember(std::size_t size, AgreementRule rule = agree_on_result)
       : rule_(rule), size_(size), alive_(size) {}
 
-  /// Begins the next operation. Call only if has_operation() is false. A `sharded` one is marked as
-  /// by mark_sharded().
+  /// Returns true if an operation of this kind may begin although others are in flight: all of them,
+  /// too, end only after every member has begun them, and the members are settled.
+  bool can_begin_early(OperationKind kind) const;
+  /// Begins the next operation. Call only if has_operation() is false or can_begin_early() is true.
+  /// A `sharded` one is marked as by mark_sharded().
   void begin_operation(OperationKind kind, const std::string& name);
   /// Announces the newest membership epoch, with `alive` members of this group, this one included.
   /// Epochs that are not newer than the announced one are ignored. Refuses, as refuse_operation(),
@@ -105,12 +113,15 @@ class GroupMember {
 
   /// Returns this member's counts.
   GroupProgress progress() const { return {begun_, done_}; }
-  /// Returns true from begin_operation() until the step `release` of the operation is reported.
+  /// Returns true from begin_operation() until the step `release` of the operation is reported, for
+  /// any operation.
   bool has_operation() const { return begun_ > released_; }
   /// Returns true if the member has agreed in the announced epoch and owes or awaits no delivery.
   bool is_settled() const { return has_agreed_ && owed_ == 0; }
   /// Returns true if a step has failed in the announced epoch: the member waits for a newer one.
   bool is_broken() const { return is_broken_; }
+  /// Returns the number of operations that were released, in order.
+  std::uint64_t released() const { return released_; }
   /// Returns the announced epoch; 0 before the first announcement.
   std::uint64_t epoch() const { return epoch_; }
   std::uint64_t owed() const { return owed_; }  ///< operation to deliver; 0: none
@@ -124,6 +135,11 @@ class GroupMember {
   std::string drain_sharded_operation();
 
  private:
+  struct InFlight {
+    OperationKind kind;
+    std::string name;
+  };
+
   bool acknowledges() const;
 
   AgreementRule rule_;
@@ -132,10 +148,12 @@ class GroupMember {
   std::uint64_t epoch_ = 0;
   bool is_announced_ = false, is_connected_ = false, is_broken_ = false, has_agreed_ = false;
   bool is_performed_ = false, is_sharded_drained_ = false;
-  std::uint64_t begun_ = 0, done_ = 0, released_ = 0, owed_ = 0;
+  std::uint64_t begun_ = 0, done_ = 0, released_ = 0;
+  std::uint64_t owed_ = 0, last_owed_ = 0;
   std::size_t giver_ = 0;
-  OperationKind kind_ = OperationKind::symmetric;
-  std::string name_, sharded_, refused_;
+  std::deque<InFlight> in_flight_;  ///< operations released_ + 1 to begun_
+  InFlight newest_{OperationKind::symmetric, ""};
+  std::string sharded_, refused_;
 };
 
 }  // namespace orrery::live

@@ -129,7 +129,7 @@ std::string GroupWorker::stranded_operation() {
   const bool lacks_member =
       !std::all_of(view_.processes.begin(), view_.processes.end(), is_running);
   if (!member_.is_broken() && !(member_.has_operation() && lacks_member)) return "";
-  return member_.has_operation() ? current_->name : "the connection of a group";
+  return member_.has_operation() ? in_flight_.front()->name : "the connection of a group";
 }
 
 std::vector<int64_t> GroupWorker::processes() {
@@ -180,13 +180,7 @@ void GroupWorker::adopt_progress(std::uint64_t operations) {
 void GroupWorker::run_steps() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (!member_.has_operation() && !queue_.empty()) {
-      current_ = std::move(queue_.front());
-      queue_.pop_front();
-      failures_ = 0;
-      member_.begin_operation(current_->kind, current_->name);
-      report_sharded(member_, place_.key, control_, lock);
-    }
+    if (!member_.has_operation() && !queue_.empty()) begin_operation(lock);
     const GroupStep step = member_.next_step();
     const std::uint64_t epoch = member_.epoch();
     if (step == GroupStep::wait) {
@@ -208,6 +202,15 @@ void GroupWorker::run_steps() {
   }
 }
 
+Operation& GroupWorker::begin_operation(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Operation> next = std::move(queue_.front());
+  queue_.pop_front();
+  in_flight_.push_back(next);
+  member_.begin_operation(next->kind, next->name);
+  report_sharded(member_, place_.key, control_, lock);
+  return *next;
+}
+
 void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
   switch (step) {
     case GroupStep::connect: return connect_inner(epoch);
@@ -225,19 +228,21 @@ void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
 }
 
 void GroupWorker::finish_step(GroupStep step, std::uint64_t epoch) {
-  bool is_done = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::uint64_t before = member_.progress().done;
     member_.finish_step(step, epoch);
-    is_done = member_.progress().done > before;
     changed_.notify_all();
+    if (member_.progress().done == before) return;
+    kept_.push_back(in_flight_.at(before - member_.released()));
   }
-  if (!is_done) return;
-  if (kept_ != nullptr && kept_->is_reusable) {
-    for (const at::Tensor& buffer : kept_->buffers) pool_.return_buffer(buffer);
+  failures_ = 0;
+  // Ranks that add in shared memory start nothing early, and are one operation apart at most.
+  const std::size_t count = view_.sums != nullptr ? 1 : kMaxInFlight;
+  for (; kept_.size() > count; kept_.pop_front()) {
+    if (!kept_.front()->is_reusable) continue;
+    for (const at::Tensor& buffer : kept_.front()->buffers) pool_.return_buffer(buffer);
   }
-  kept_ = current_;
 }
 
 void GroupWorker::abort_inner() {
@@ -347,16 +352,18 @@ void GroupWorker::send_news(MessageKind kind, const std::string& text) {
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
-  std::uint64_t owed = 0;
+  std::shared_ptr<Operation> delivered;
   std::size_t giver = 0;
   bool lacks = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    owed = member_.owed();
+    const std::uint64_t owed = member_.owed(), done = member_.progress().done;
     giver = member_.giver();
-    lacks = member_.progress().done < owed;
+    lacks = done < owed;
+    delivered = lacks ? in_flight_.at(owed - 1 - member_.released())
+                      : kept_.at(kept_.size() - 1 - (done - owed));
   }
-  Operation& operation = lacks ? *current_ : *kept_;
+  Operation& operation = *delivered;
   enter_stream_of(operation);
   if (lacks) operation.buffers.clear();
   if (lacks && operation.prepare) operation.prepare(operation, pool_);
@@ -368,35 +375,46 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     }
   }
   finish_step(GroupStep::deliver, epoch);
+  if (!is_settled()) return;  // another result is owed
   send_news(MessageKind::settled, place_.key);
   control_.confirm_leavers();
 }
 
-void GroupWorker::perform_operation(std::uint64_t epoch) {
-  Operation& operation = *current_;
-  if (operation.times != nullptr) operation.times->begun_s = clock_s();
+void GroupWorker::start_operation(Operation& operation, std::uint64_t epoch) {
   enter_stream_of(operation);
-  const auto begin = [this](Operation& self, const EpochView& view) {
-    self.buffers.clear();
-    if (self.prepare) self.prepare(self, pool_);
-    self.begun_s = clock_s();
-    return self.perform(self, view);
+  operation.buffers.clear();
+  operation.works.clear();
+  if (operation.prepare) operation.prepare(operation, pool_);
+  operation.begun_s = clock_s();
+  if (const auto work = operation.perform(operation, view_)) operation.works.push_back(work);
+  operation.started_in = epoch;
+}
+
+void GroupWorker::perform_operation(std::uint64_t epoch) {
+  Operation& operation = *in_flight_.front();
+  const bool is_early = operation.started_in == epoch;
+  if (is_early) operation.begun_s = std::max(operation.begun_s, last_done_s_);
+  if (operation.times != nullptr) {
+    operation.times->begun_s = is_early ? operation.begun_s : clock_s();
+  }
+  const auto start = [&](Operation& self) {
+    if (!is_early) start_operation(self, epoch);
   };
-  if (!perform_part(begin, epoch)) return;
-  operation.done_s = clock_s();
-  if (operation.perform_rest && !perform_part(operation.perform_rest, epoch)) return;
+  if (!perform_part(start, epoch)) return;
+  operation.done_s = last_done_s_ = clock_s();
+  const auto start_rest = [this](Operation& self) {
+    self.works.clear();
+    if (const auto work = self.perform_rest(self, view_)) self.works.push_back(work);
+  };
+  if (operation.perform_rest && !perform_part(start_rest, epoch)) return;
   if (operation.adjust) operation.adjust(operation, view_);
   finish_step(GroupStep::perform, epoch);
 }
 
-bool GroupWorker::perform_part(
-    const std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>& part,
-    std::uint64_t epoch) {
-  Operation& operation = *current_;
-  c10::intrusive_ptr<c10d::Work> work;
+bool GroupWorker::perform_part(const std::function<void(Operation&)>& start, std::uint64_t epoch) {
+  Operation& operation = *in_flight_.front();
   try {
-    operation.other_works.clear();
-    work = part(operation, view_);
+    start(operation);
   } catch (const UncarriedOperation&) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (member_.epoch() == epoch) member_.refuse_operation(operation.name);
@@ -408,20 +426,40 @@ bool GroupWorker::perform_part(
     return false;
   }
   bool succeeded = true;
-  if (work != nullptr) operation.other_works.push_back(work);
-  for (const auto& each : operation.other_works)
-    succeeded = succeeded && wait_for_work(each, epoch);
-  operation.other_works.clear();
+  for (const auto& each : operation.works) succeeded = succeeded && wait_for_work(each, epoch);
+  operation.works.clear();
   if (!succeeded && mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
   return succeeded;
 }
 
+bool GroupWorker::can_start_early(std::uint64_t epoch) const {
+  if (!place_.starts_early || queue_.empty() || view_.sums != nullptr) return false;
+  const Operation& next = *queue_.front();
+  return member_.epoch() == epoch && next.starts_early && member_.can_begin_early(next.kind) &&
+         std::all_of(in_flight_.begin(), in_flight_.end(), [&](const auto& each) {
+           return each->starts_early && each->device == next.device;
+         });
+}
+
+void GroupWorker::start_early(std::uint64_t epoch) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!can_start_early(epoch)) return;
+  Operation& next = begin_operation(lock);
+  lock.unlock();
+  try {
+    start_operation(next, epoch);
+  } catch (const std::exception&) {
+    next.works.clear();
+  }
+}
+
 void GroupWorker::release_operation() {
-  const std::shared_ptr<Operation> operation = current_;
+  const std::shared_ptr<Operation> operation = in_flight_.front();
   if (mistake_ == nullptr && operation->publish) operation->publish(*operation);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     member_.finish_step(GroupStep::release, member_.epoch());
+    in_flight_.pop_front();
     changed_.notify_all();  // wakes wait_until_idle()
   }
   operation->prepare = nullptr;  // drops the program's tensors
@@ -448,6 +486,7 @@ void GroupWorker::enter_stream_of(const Operation& operation) {
 bool GroupWorker::poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
   const auto begin = std::chrono::steady_clock::now();
   while (!work->isCompleted()) {
+    start_early(epoch);
     const bool is_awake = std::chrono::steady_clock::now() - begin < kAwake;
     std::this_thread::sleep_for(is_awake ? std::chrono::microseconds(0) : kPoll);
     if (!is_newest(epoch)) return false;
@@ -487,7 +526,14 @@ bool GroupWorker::wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std:
   std::string problem;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return ended->has_ended || member_.epoch() != epoch; });
+    const auto has_news = [&] { return ended->has_ended || member_.epoch() != epoch; };
+    while (true) {
+      changed_.wait(lock, [&] { return has_news() || can_start_early(epoch); });
+      if (has_news()) break;
+      lock.unlock();
+      start_early(epoch);
+      lock.lock();
+    }
     if (!ended->has_ended) return false;
     problem = ended->problem;
   }

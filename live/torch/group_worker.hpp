@@ -1,6 +1,7 @@
-// Thread of one fault-tolerant process group: performs the numbered operations one after the other
-// in the inner group of the present epoch, and carries them through losses (live/group/member.hpp).
-// Compiled into the user's program.
+// Thread of one fault-tolerant process group: performs the numbered operations in the inner group
+// of the present epoch, and carries them through losses (live/group/member.hpp). The next operation
+// may begin before the oldest one has ended, so that a device or a network need not wait for this
+// thread between them. Compiled into the user's program.
 #pragma once
 
 #include <atomic>
@@ -44,7 +45,8 @@ struct GroupPlace {
   std::string backend = "gloo";  ///< backend of the inner group: "gloo" or "nccl"
   /// Type of the devices whose tensors are carried through a loss.
   c10::DeviceType device_type = c10::kCPU;
-  bool shares_sums = true;  ///< sums of tensors on the CPU take memory that the members share
+  bool shares_sums = true;    ///< sums of tensors on the CPU take memory that the members share
+  bool starts_early = false;  ///< an operation may start before the one before it has ended
   /// Returns true if the inner group only queues its operations on a device: their futures do not
   /// tell when they end, and a lost rank leaves them running until they are aborted.
   bool is_queued() const { return backend == "nccl"; }
@@ -135,10 +137,19 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   void exchange_progress(std::uint64_t epoch);
   void deliver_result(std::uint64_t epoch);
   void perform_operation(std::uint64_t epoch);
-  /// Performs one part of the current operation. Returns true if the part succeeded.
-  bool perform_part(
-      const std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>& part,
-      std::uint64_t epoch);
+  /// Moves the next operation of the queue to those in flight. `lock` guards the member, and is
+  /// released meanwhile.
+  Operation& begin_operation(std::unique_lock<std::mutex>& lock);
+  /// Fills the buffers and starts the first part.
+  void start_operation(Operation& operation, std::uint64_t epoch);
+  /// Starts a part of the oldest operation, if it is not started, and waits for it. Returns true if
+  /// it succeeded.
+  bool perform_part(const std::function<void(Operation&)>& start, std::uint64_t epoch);
+  /// Returns true if the next operation of the queue may start before the oldest one has ended.
+  /// Call under the mutex.
+  bool can_start_early(std::uint64_t epoch) const;
+  /// Starts it, if so. An operation that fails to start is started again when it is the oldest.
+  void start_early(std::uint64_t epoch);
   void release_operation();
   void enter_stream_of(const Operation& operation);
   void finish_step(GroupStep step, std::uint64_t epoch);
@@ -165,10 +176,12 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   EpochView view_, next_view_;                    // guarded by mutex_
   std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device
   BufferPool pool_;
-  std::shared_ptr<Operation> current_, kept_;
+  std::deque<std::shared_ptr<Operation>> in_flight_;  // begun, not released; changed under mutex_
+  std::deque<std::shared_ptr<Operation>> kept_;       // those with the newest results, in order
   std::vector<InnerGroups> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
+  double last_done_s_ = 0;  // end of the newest operation's work
   std::atomic<double> last_added_s_ = 0;
 };
 

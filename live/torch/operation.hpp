@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +98,12 @@ class UncarriedOperation final : public std::exception {
   const char* what() const noexcept override { return "cannot be carried through a loss"; }
 };
 
+struct Operation;
+/// Part of an operation, as a function that starts it in the inner group and returns its work; null
+/// if the part is done when the function returns.
+using PerformPart =
+    std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>;
+
 /// Operation. The functions run on the thread of the group, in the order of their declaration:
 /// `prepare` and `perform` again after every failure and in every epoch until the operation is
 /// done. If another member delivers the result, `buffers` are received after `prepare`, and
@@ -119,15 +126,18 @@ struct Operation {
   std::unique_ptr<c10::Event> begun;
   /// Fills `buffers`. May be null.
   std::function<void(Operation&, BufferPool&)> prepare;
-  /// Work of the inner group beside that which `perform` returns.
-  std::vector<c10::intrusive_ptr<c10d::Work>> other_works;
-  /// Starts the operation of the inner group; null if the operation is done when this function
-  /// returns. An exception other than UncarriedOperation is handed to the program, unless a newer
-  /// epoch was announced.
-  std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform;
-  /// Starts the second part of the operation, once the first one is done, as `perform`. May be
-  /// null.
-  std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform_rest;
+  /// Work of the inner group that the operation waits for: `perform` may add works to that which it
+  /// returns.
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  /// True if `prepare` and `perform` only queue their work, so that the operation may start before
+  /// the one before it has ended. No such operation has a `perform_rest`.
+  bool starts_early = false;
+  std::optional<std::uint64_t> started_in;  ///< epoch of the newest start of `perform`
+  /// Starts the operation. An exception other than UncarriedOperation is handed to the program,
+  /// unless a newer epoch was announced.
+  PerformPart perform;
+  /// Starts the second part of the operation, once the first one is done. May be null.
+  PerformPart perform_rest;
   /// Turns the inner group's result into that of a group of full size. May be null.
   std::function<void(Operation&, const EpochView&)> adjust;
   /// Copies `buffers` to the program's tensors. May be null.

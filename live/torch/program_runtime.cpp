@@ -56,10 +56,11 @@ double resident_bytes() {
 }  // namespace
 
 ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string store_path,
-                               bool shares_sums, InnerBuilder build)
+                               bool shares_sums, std::size_t in_flight, InnerBuilder build)
     : rank_(rank),
       store_path_(std::move(store_path)),
       shares_sums_(shares_sums),
+      in_flight_(in_flight),
       build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
       descriptor, rank, store_path_.substr(0, store_path_.rfind('/')),
@@ -80,6 +81,7 @@ std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
     place.key += "#" + std::to_string(created_[place.key]++);
     place.store_path = store_path_;
     place.shares_sums = shares_sums_;
+    place.starts_early = in_flight_ == 0 ? place.is_queued() : in_flight_ > 1;
     group = std::make_shared<GroupWorker>(std::move(place), build_, *control_, records_);
     groups_.push_back(group);
   }

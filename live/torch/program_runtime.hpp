@@ -31,14 +31,15 @@ class ProgramRuntime {
  public:
   /// Connects this process as rank `rank` of the program and starts the thread of the connection.
   /// `descriptor` is the socket to `orrery run`, `store_path` the path of its store's socket.
-  /// `shares_sums`: as of GroupPlace, of all groups. `build` is called by threads of the groups.
+  /// `shares_sums`: as of GroupPlace, of all groups. `in_flight`: operations of a group in flight; 0
+  /// stands for 2 in groups of NCCL, 1 in others. `build` is called by threads of the groups.
   ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, bool shares_sums,
-                 InnerBuilder build);
+                 std::size_t in_flight, InnerBuilder build);
 
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
   /// keys are told apart by the order of their creation, which must be the same at all members.
-  /// `place`: all but `store_path` and `shares_sums`, with a key that need not be unique. If
+  /// `place`: all but what the constructor is given, with a key that need not be unique. If
   /// `orrery run` is gone, this process ends soon (watch_alone()).
   std::shared_ptr<GroupWorker> add_group(GroupPlace place);
   /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
@@ -101,6 +102,7 @@ class ProgramRuntime {
   const std::size_t rank_;
   const std::string store_path_;
   const bool shares_sums_;
+  const std::size_t in_flight_;
   const InnerBuilder build_;
   GroupRecords records_;
   std::mutex mutex_;

@@ -139,6 +139,7 @@ WorkPtr SurvivingBackend::begin_operation(std::unique_ptr<Operation> operation) 
 WorkPtr SurvivingBackend::begin_sharded(OpType type, const char* name, Tensors result,
                                         Perform perform) {
   auto operation = new_operation(OperationKind::sharded, type, name, result);
+  operation->starts_early = true;
   operation->result = std::move(result);
   operation->perform = std::move(perform);
   return begin_operation(std::move(operation));
@@ -207,6 +208,7 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
 WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
                                            bool coalesced) {
   auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
+  operation->starts_early = true;
   operation->result = tensors;
   tensors = in_memory_order(tensors);
   operation->prepare = buffers_like(tensors);
@@ -290,6 +292,7 @@ WorkPtr SurvivingBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
 WorkPtr SurvivingBackend::begin_gather(OpType type, const char* name, Tensors inputs,
                                        Tensors result, std::function<void(Operation&)> publish) {
   auto operation = new_operation(OperationKind::symmetric, type, name, inputs);
+  operation->starts_early = true;
   const auto size = static_cast<int64_t>(getSize());
   operation->prepare = [inputs, size](Operation& self, BufferPool& pool) {
     for (const at::Tensor& input : inputs) {
@@ -313,11 +316,9 @@ WorkPtr SurvivingBackend::begin_gather(OpType type, const char* name, Tensors in
       gathered->push_back(rows);
       std::vector<Tensors> outputs(1, rows.unbind(0));
       Tensors single{input};
-      self.other_works.push_back(view.inner->allgather(outputs, single));
+      self.works.push_back(view.inner->allgather(outputs, single));
     }
-    const WorkPtr last = self.other_works.back();
-    self.other_works.pop_back();
-    return last;
+    return nullptr;
   };
   operation->adjust = [gathered](Operation& self, const EpochView& view) {
     for (std::size_t at = 0; view.is_short() && at < gathered->size(); ++at) {

@@ -23,11 +23,12 @@ namespace py = pybind11;
 
 live::ProgramRuntime* runtime = nullptr;
 
-/// Connects this process. `shares_sums`: sums on the CPU take shared memory. `build` is called on
+/// Connects this process. `shares_sums`: sums on the CPU take shared memory. `in_flight`:
+/// operations of a group in flight at a rank, or 0 (by the group's backend). `build` is called on
 /// other threads and returns the inner groups: that of the operations, and that for the group's own
 /// exchanges.
 void start_runtime(int descriptor, std::size_t rank, const std::string& store_path,
-                   bool shares_sums, const py::function& build) {
+                   bool shares_sums, std::size_t in_flight, const py::function& build) {
   using Backend = c10::intrusive_ptr<c10d::Backend>;
   auto* const kept = new py::function(build);  // outlives the interpreter's end
   const live::InnerBuilder builder =
@@ -38,7 +39,8 @@ void start_runtime(int descriptor, std::size_t rank, const std::string& store_pa
         const py::tuple made = (*kept)(backend, store, prefix, group_rank, size, timeout, address);
         return live::InnerGroups{made[0].cast<Backend>(), made[1].cast<Backend>()};
       };
-  runtime = new live::ProgramRuntime(descriptor, rank, store_path, shares_sums, builder);
+  runtime = new live::ProgramRuntime(descriptor, rank, store_path, shares_sums, in_flight,
+                                     builder);
 }
 
 /// `device_type`: of the tensors that the group carries through a loss, for example "cuda".

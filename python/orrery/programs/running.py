@@ -134,7 +134,12 @@ class Attachment:
         if self.collectives is not None:
             self.collectives.begin_rank(rank, self.replaces)
         module.start_runtime(
-            DESCRIPTOR, rank, self._settings["store"], self._settings["shares_sums"], build_groups
+            DESCRIPTOR,
+            rank,
+            self._settings["store"],
+            self._settings["shares_sums"],
+            self._settings["in_flight"],
+            build_groups,
         )
         if self.profile_folder:
             module.start_logging()

@@ -18,10 +18,15 @@ namespace {
 
 TEST(AgreeOnResult, TheFirstMemberWithTheNewestResultGivesIt) {
   const GroupAgreement agreed = agree_on_result({{7, 6}, {7, 7}, {8, 7}});
-  EXPECT_EQ(agreed.operation, 7u);
+  EXPECT_EQ(agreed.first, 7u);
+  EXPECT_EQ(agreed.last, 7u);
   EXPECT_EQ(agreed.giver, 1u);
-  EXPECT_EQ(agree_on_result({{7, 6}, {6, 6}}).operation, 0u);  // both perform operation 7 again
-  EXPECT_EQ(agree_on_result({}).operation, 0u);
+  EXPECT_EQ(agree_on_result({{7, 6}, {6, 6}}).first, 0u);  // both perform operation 7 again
+  EXPECT_EQ(agree_on_result({}).first, 0u);
+  const GroupAgreement two = agree_on_result({{9, 8}, {8, 7}, {9, 9}});
+  EXPECT_EQ(two.first, 8u);
+  EXPECT_EQ(two.last, 9u);
+  EXPECT_EQ(two.giver, 2u);
 }
 
 TEST(VirtualRanks, SumsAreScaledAndLostEntriesHaveStandIns) {
@@ -103,12 +108,60 @@ TEST(GroupMember, AFailedMemberWaitsForTheNextEpoch) {
   EXPECT_EQ(member.next_step(), GroupStep::connect);
 }
 
+TEST(GroupMember, TwoOperationsThatAllBeginAreInFlightAtMost) {
+  GroupMember member(2);
+  EXPECT_FALSE(member.can_begin_early(OperationKind::symmetric)) << "not connected";
+  member.announce_epoch(0, 2);
+  member.finish_step(GroupStep::connect, 0);
+  member.accept_progress({{0, 0}, {0, 0}}, 0);
+  member.begin_operation(OperationKind::symmetric, "all_reduce");
+  EXPECT_FALSE(member.can_begin_early(OperationKind::rooted));
+  ASSERT_TRUE(member.can_begin_early(OperationKind::symmetric));
+  member.begin_operation(OperationKind::symmetric, "all_gather");
+  EXPECT_FALSE(member.can_begin_early(OperationKind::symmetric)) << "a third one";
+  member.finish_step(GroupStep::perform, 0);
+  EXPECT_EQ(member.progress().done, 1u);
+  EXPECT_EQ(member.next_step(), GroupStep::release);
+  member.finish_step(GroupStep::release, 0);
+  EXPECT_TRUE(member.has_operation());
+  EXPECT_EQ(member.next_step(), GroupStep::perform);
+  member.finish_step(GroupStep::perform, 0);
+  member.finish_step(GroupStep::release, 0);
+  member.begin_operation(OperationKind::rooted, "broadcast");
+  EXPECT_FALSE(member.can_begin_early(OperationKind::symmetric)) << "its end tells nothing of others";
+}
+
+TEST(GroupMember, AMemberReceivesTwoResultsInTheirOrder) {
+  GroupMember member(3);
+  member.announce_epoch(0, 3);
+  member.finish_step(GroupStep::connect, 0);
+  member.accept_progress({{0, 0}, {0, 0}, {0, 0}}, 0);
+  member.begin_operation(OperationKind::symmetric, "all_reduce");
+  member.begin_operation(OperationKind::symmetric, "all_gather");
+  member.announce_epoch(1, 2);
+  member.finish_step(GroupStep::connect, 1);
+  member.accept_progress({{2, 2}, {2, 0}}, 1);
+  for (const std::uint64_t owed : {1u, 2u}) {
+    EXPECT_EQ(member.next_step(), GroupStep::deliver);
+    EXPECT_EQ(member.owed(), owed);
+    EXPECT_EQ(member.giver(), 0u);
+    EXPECT_FALSE(member.is_settled());
+    member.finish_step(GroupStep::deliver, 1);
+    EXPECT_EQ(member.progress().done, owed);
+  }
+  EXPECT_TRUE(member.is_settled());
+  member.finish_step(GroupStep::release, 1);
+  member.finish_step(GroupStep::release, 1);
+  EXPECT_EQ(member.next_step(), GroupStep::wait);
+}
+
 // ---- model test: members on a simulated network, with kills and cuts ----------------------------
 
 /// Rules of a simulation: the project's, or mutations that the property must notice.
 struct Rules {
   AgreementRule agree = agree_on_result;
   bool acknowledges = true;  ///< false: members may run ahead of a broadcast's receivers
+  std::size_t kept = kMaxInFlight;  ///< results that a member keeps
 };
 
 /// Result of an operation: members whose data is in it, each as a bit.
@@ -136,9 +189,11 @@ struct SimulatedRank {
   bool is_alive = true;
   std::uint64_t step_epoch = 0;
   std::optional<std::size_t> round;  ///< position of the round that the rank waits for
+  std::deque<std::size_t> early;     ///< rounds in which it has begun later operations
   std::size_t next_round = 0;
   std::deque<std::uint64_t> announcements;
-  Result kept = 0;     ///< result of operation progress().done
+  std::uint64_t pause = 0;  ///< turns in which the rank's thread does not run
+  std::map<std::uint64_t, Result> kept;  ///< newest results, by operation
   Result pending = 0;  ///< result of the current operation before its acknowledgement
   std::vector<Result> released;
 };
@@ -218,20 +273,40 @@ class Simulation {
   void advance(std::size_t at) {
     SimulatedRank& rank = ranks_[at];
     if (!rank.is_alive) return;
+    if (random_.below(16) == 0) rank.pause = random_.below(12);
+    if (rank.pause > 0) {
+      --rank.pause;
+      return;
+    }
     if (!rank.announcements.empty() && random_.below(4) == 0) {
       const std::uint64_t epoch = rank.announcements.front();
       rank.announcements.pop_front();
       rank.member.announce_epoch(epoch, epochs_[epoch].members.size());
       return;
     }
+    if (rank.round && random_.below(3) == 0) begin_early(at);
     if (rank.round) return try_round(at);
     start_step(at);
   }
 
   void begin_operation(SimulatedRank& rank) {
     if (rank.member.has_operation() || rank.released.size() == planned_) return;
-    const bool rooted = roots_[rank.released.size()] != Round::kNoRoot && rules_.acknowledges;
-    rank.member.begin_operation(rooted ? OperationKind::rooted : OperationKind::symmetric, "op");
+    rank.member.begin_operation(kind_of(rank.released.size()), "op");
+  }
+
+  /// Begins and starts the next operation beside the one that the rank waits for, if it may.
+  void begin_early(std::size_t at) {
+    SimulatedRank& rank = ranks_[at];
+    const std::uint64_t next = rank.member.progress().begun;
+    if (next >= planned_ || rank.member.epoch() != rank.step_epoch) return;
+    if (!rank.member.can_begin_early(kind_of(next))) return;
+    rank.member.begin_operation(kind_of(next), "op");
+    rank.early.push_back(enter_round(at, GroupStep::perform, next));
+  }
+
+  OperationKind kind_of(std::uint64_t operation) const {
+    const bool rooted = roots_[operation] != Round::kNoRoot && rules_.acknowledges;
+    return rooted ? OperationKind::rooted : OperationKind::symmetric;
   }
 
   void start_step(std::size_t at) {
@@ -240,28 +315,35 @@ class Simulation {
     const GroupStep step = rank.member.next_step();
     if (step == GroupStep::wait) return;
     if (step == GroupStep::release) {
-      rank.released.push_back(rank.kept);
+      rank.released.push_back(rank.kept[rank.member.released() + 1]);
       return rank.member.finish_step(step, rank.member.epoch());
     }
     if (step == GroupStep::connect) {
       rank.next_round = 0;
+      rank.early.clear();
       return rank.member.finish_step(step, rank.member.epoch());
     }
     rank.step_epoch = rank.member.epoch();
-    arrive(at, step);
+    if (step == GroupStep::perform && !rank.early.empty()) {
+      rank.round = rank.early.front();
+      rank.early.pop_front();
+      return;
+    }
+    rank.round = enter_round(at, step, rank.member.progress().done);
   }
 
-  void arrive(std::size_t at, GroupStep step) {
+  /// Enters the next round of the inner group, of operation `operation` (counted from 0) if it is
+  /// one. Returns the position of the round.
+  std::size_t enter_round(std::size_t at, GroupStep step, std::uint64_t operation) {
     SimulatedRank& rank = ranks_[at];
     Inner& inner = epochs_[rank.step_epoch];
-    rank.round = rank.next_round++;
-    if (inner.rounds.size() <= *rank.round) inner.rounds.resize(*rank.round + 1);
-    Round& round = inner.rounds[*rank.round];
+    const std::size_t position = rank.next_round++;
+    if (inner.rounds.size() <= position) inner.rounds.resize(position + 1);
+    Round& round = inner.rounds[position];
     std::size_t root = Round::kNoRoot;
     if (step == GroupStep::deliver) root = inner.members[rank.member.giver()];
-    if (step == GroupStep::perform && roots_[rank.released.size()] != Round::kNoRoot) {
-      const std::size_t wanted = roots_[rank.released.size()];
-      root = inner.members[stand_in_position(wanted, inner.members)];
+    if (step == GroupStep::perform && roots_[operation] != Round::kNoRoot) {
+      root = inner.members[stand_in_position(roots_[operation], inner.members)];
     }
     if (round.arrived.empty()) {
       round.step = step;
@@ -271,7 +353,10 @@ class Simulation {
                              static_cast<int>(step), static_cast<int>(round.step));
     }
     round.arrived[at] = rank.member.progress();
-    if (root == at) round.given = step == GroupStep::deliver ? rank.kept : 1ull << at;
+    if (root == at) {
+      round.given = step == GroupStep::deliver ? rank.kept[rank.member.owed()] : 1ull << at;
+    }
+    return position;
   }
 
   /// Completes or fails the round that a rank waits for. A round of a broken group may do either.
@@ -304,7 +389,10 @@ class Simulation {
     }
     const std::uint64_t before = rank.member.progress().done;
     rank.member.finish_step(round.step, rank.step_epoch);
-    if (rank.member.progress().done != before) rank.kept = rank.pending;
+    const std::uint64_t done = rank.member.progress().done;
+    if (done == before) return;
+    rank.kept[done] = rank.pending;
+    if (done > rules_.kept) rank.kept.erase(done - rules_.kept);
   }
 
   Rules rules_;
@@ -345,6 +433,19 @@ TEST(GroupModel, AGiverWithoutTheResultIsNoticed) {
     return agreed;
   };
   EXPECT_TRUE(broken_promise({.agree = first}, 2'000));
+}
+
+TEST(GroupModel, AMemberThatKeepsTheNewestResultOnlyIsNoticed) {
+  EXPECT_TRUE(broken_promise({.kept = 1}, 10'000));
+}
+
+TEST(GroupModel, DeliveringTheNewestResultOnlyIsNoticed) {
+  const AgreementRule newest = [](const std::vector<GroupProgress>& members) {
+    GroupAgreement agreed = agree_on_result(members);
+    agreed.first = agreed.last;
+    return agreed;
+  };
+  EXPECT_TRUE(broken_promise({.agree = newest}, 10'000));
 }
 
 TEST(GroupModel, MembersThatRunAheadOfABroadcastAreNoticed) {
