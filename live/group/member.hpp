@@ -74,8 +74,8 @@ class GroupMember {
   explicit GroupMember(std::size_t size, AgreementRule rule = agree_on_result)
       : rule_(rule), size_(size), alive_(size) {}
 
-  /// Returns true if an operation of this kind may begin although others are in flight: all of them,
-  /// too, end only after every member has begun them, and the members are settled.
+  /// Returns true if an operation of this kind may begin although others are in flight: it and they
+  /// end only after every member has begun them, and the members are settled.
   bool can_begin_early(OperationKind kind) const;
   /// Begins the next operation. Call only if has_operation() is false or can_begin_early() is true.
   /// A `sharded` one is marked as by mark_sharded().

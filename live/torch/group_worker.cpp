@@ -7,8 +7,6 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include "live/group/process_state.hpp"
 #include "live/group/virtual_ranks.hpp"
 #include "live/torch/tensor_sums.hpp"
@@ -61,6 +59,19 @@ void report_sharded(GroupMember& member, const std::string& key, ProgramControl&
   lock.lock();
 }
 
+/// Returns true if the next operation may start before the oldest one in flight has ended.
+bool can_begin_early(const OperationLine& line, const GroupMember& member, const EpochView& view) {
+  return view.starts_early && line.can_start_early() &&
+         member.can_begin_early(line.next_operation()->kind);
+}
+
+/// Begins the next operation that waits.
+Operation& begin_next(OperationLine& line, GroupMember& member) {
+  Operation& next = line.begin_next();
+  member.begin_operation(next.kind, next.name);
+  return next;
+}
+
 }  // namespace
 
 /// Connection that is being built by a thread of its own, which a newer epoch abandons.
@@ -110,7 +121,7 @@ std::uint32_t GroupWorker::address() {
 void GroupWorker::add_operation(std::unique_ptr<Operation> operation) {
   last_added_s_ = clock_s();
   const std::lock_guard<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(operation));
+  line_.add_operation(std::move(operation));
   changed_.notify_all();
 }
 
@@ -129,7 +140,7 @@ std::string GroupWorker::stranded_operation() {
   const bool lacks_member =
       !std::all_of(view_.processes.begin(), view_.processes.end(), is_running);
   if (!member_.is_broken() && !(member_.has_operation() && lacks_member)) return "";
-  return member_.has_operation() ? in_flight_.front()->name : "the connection of a group";
+  return member_.has_operation() ? line_.in_flight(0)->name : "the connection of a group";
 }
 
 std::vector<int64_t> GroupWorker::processes() {
@@ -167,7 +178,7 @@ void GroupWorker::wait_until_settled() {
 void GroupWorker::wait_until_idle() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] {
-    const bool is_idle = queue_.empty() && !member_.has_operation();
+    const bool is_idle = line_.has_begun_all() && !member_.has_operation();
     return is_idle || member_.next_step() == GroupStep::refuse;
   });
 }
@@ -180,7 +191,10 @@ void GroupWorker::adopt_progress(std::uint64_t operations) {
 void GroupWorker::run_steps() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (!member_.has_operation() && !queue_.empty()) begin_operation(lock);
+    if (!member_.has_operation() && !line_.has_begun_all()) {
+      begin_next(line_, member_);
+      report_sharded(member_, place_.key, control_, lock);
+    }
     const GroupStep step = member_.next_step();
     const std::uint64_t epoch = member_.epoch();
     if (step == GroupStep::wait) {
@@ -202,15 +216,6 @@ void GroupWorker::run_steps() {
   }
 }
 
-Operation& GroupWorker::begin_operation(std::unique_lock<std::mutex>& lock) {
-  const std::shared_ptr<Operation> next = std::move(queue_.front());
-  queue_.pop_front();
-  in_flight_.push_back(next);
-  member_.begin_operation(next->kind, next->name);
-  report_sharded(member_, place_.key, control_, lock);
-  return *next;
-}
-
 void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
   switch (step) {
     case GroupStep::connect: return connect_inner(epoch);
@@ -228,21 +233,19 @@ void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
 }
 
 void GroupWorker::finish_step(GroupStep step, std::uint64_t epoch) {
+  std::size_t place = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::uint64_t before = member_.progress().done;
     member_.finish_step(step, epoch);
     changed_.notify_all();
     if (member_.progress().done == before) return;
-    kept_.push_back(in_flight_.at(before - member_.released()));
+    place = before - member_.released();
   }
   failures_ = 0;
   // Ranks that add in shared memory start nothing early, and are one operation apart at most.
   const std::size_t count = view_.sums != nullptr ? 1 : kMaxInFlight;
-  for (; kept_.size() > count; kept_.pop_front()) {
-    if (!kept_.front()->is_reusable) continue;
-    for (const at::Tensor& buffer : kept_.front()->buffers) pool_.return_buffer(buffer);
-  }
+  line_.keep_result(place, count, starts_.buffer_pool());
 }
 
 void GroupWorker::abort_inner() {
@@ -335,6 +338,7 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!share_memory) view_.sums = nullptr;
+    view_.starts_early = place_.starts_early && view_.sums == nullptr;
     view_.processes = processes;
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
@@ -360,13 +364,13 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     const std::uint64_t owed = member_.owed(), done = member_.progress().done;
     giver = member_.giver();
     lacks = done < owed;
-    delivered = lacks ? in_flight_.at(owed - 1 - member_.released())
-                      : kept_.at(kept_.size() - 1 - (done - owed));
+    delivered =
+        lacks ? line_.in_flight(owed - 1 - member_.released()) : line_.kept_operation(done - owed);
   }
   Operation& operation = *delivered;
-  enter_stream_of(operation);
+  starts_.enter_stream_of(operation);
   if (lacks) operation.buffers.clear();
-  if (lacks && operation.prepare) operation.prepare(operation, pool_);
+  if (lacks && operation.prepare) operation.prepare(operation, starts_.buffer_pool());
   for (const at::Tensor& buffer : operation.buffers) {
     std::vector<at::Tensor> tensors{buffer};
     if (!wait_for_work(view_.inner->broadcast(tensors, broadcast_from(giver)), epoch)) {
@@ -380,25 +384,15 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
   control_.confirm_leavers();
 }
 
-void GroupWorker::start_operation(Operation& operation, std::uint64_t epoch) {
-  enter_stream_of(operation);
-  operation.buffers.clear();
-  operation.works.clear();
-  if (operation.prepare) operation.prepare(operation, pool_);
-  operation.begun_s = clock_s();
-  if (const auto work = operation.perform(operation, view_)) operation.works.push_back(work);
-  operation.started_in = epoch;
-}
-
 void GroupWorker::perform_operation(std::uint64_t epoch) {
-  Operation& operation = *in_flight_.front();
+  Operation& operation = *line_.in_flight(0);
   const bool is_early = operation.started_in == epoch;
   if (is_early) operation.begun_s = std::max(operation.begun_s, last_done_s_);
   if (operation.times != nullptr) {
     operation.times->begun_s = is_early ? operation.begun_s : clock_s();
   }
   const auto start = [&](Operation& self) {
-    if (!is_early) start_operation(self, epoch);
+    if (!is_early) starts_.start_operation(self, view_, epoch);
   };
   if (!perform_part(start, epoch)) return;
   operation.done_s = last_done_s_ = clock_s();
@@ -412,7 +406,7 @@ void GroupWorker::perform_operation(std::uint64_t epoch) {
 }
 
 bool GroupWorker::perform_part(const std::function<void(Operation&)>& start, std::uint64_t epoch) {
-  Operation& operation = *in_flight_.front();
+  Operation& operation = *line_.in_flight(0);
   try {
     start(operation);
   } catch (const UncarriedOperation&) {
@@ -432,34 +426,27 @@ bool GroupWorker::perform_part(const std::function<void(Operation&)>& start, std
   return succeeded;
 }
 
-bool GroupWorker::can_start_early(std::uint64_t epoch) const {
-  if (!place_.starts_early || queue_.empty() || view_.sums != nullptr) return false;
-  const Operation& next = *queue_.front();
-  return member_.epoch() == epoch && next.starts_early && member_.can_begin_early(next.kind) &&
-         std::all_of(in_flight_.begin(), in_flight_.end(), [&](const auto& each) {
-           return each->starts_early && each->device == next.device;
-         });
-}
-
 void GroupWorker::start_early(std::uint64_t epoch) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!can_start_early(epoch)) return;
-  Operation& next = begin_operation(lock);
+  if (member_.epoch() != epoch || !can_begin_early(line_, member_, view_)) return;
+  Operation& next = begin_next(line_, member_);
+  report_sharded(member_, place_.key, control_, lock);
   lock.unlock();
+  ++records_.early_starts;
   try {
-    start_operation(next, epoch);
+    starts_.start_operation(next, view_, epoch);
   } catch (const std::exception&) {
     next.works.clear();
   }
 }
 
 void GroupWorker::release_operation() {
-  const std::shared_ptr<Operation> operation = in_flight_.front();
+  const std::shared_ptr<Operation> operation = line_.in_flight(0);
   if (mistake_ == nullptr && operation->publish) operation->publish(*operation);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     member_.finish_step(GroupStep::release, member_.epoch());
-    in_flight_.pop_front();
+    line_.release_oldest();
     changed_.notify_all();  // wakes wait_until_idle()
   }
   operation->prepare = nullptr;  // drops the program's tensors
@@ -472,15 +459,6 @@ void GroupWorker::release_operation() {
   operation->work = nullptr;
   operation->result.clear();
   control_.confirm_leavers();
-}
-
-void GroupWorker::enter_stream_of(const Operation& operation) {
-  if (operation.device.is_cpu()) return;
-  if (!stream_ || stream_->device() != operation.device) {
-    const c10::impl::VirtualGuardImpl guard(operation.device.type());
-    stream_ = guard.getStreamFromGlobalPool(operation.device, true);
-  }
-  enter_stream(*stream_, operation.begun.get());
 }
 
 bool GroupWorker::poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
@@ -528,7 +506,7 @@ bool GroupWorker::wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std:
     std::unique_lock<std::mutex> lock(mutex_);
     const auto has_news = [&] { return ended->has_ended || member_.epoch() != epoch; };
     while (true) {
-      changed_.wait(lock, [&] { return has_news() || can_start_early(epoch); });
+      changed_.wait(lock, [&] { return has_news() || can_begin_early(line_, member_, view_); });
       if (has_news()) break;
       lock.unlock();
       start_early(epoch);

@@ -8,11 +8,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,15 +21,17 @@
 #include "live/group/operation_log.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/operation.hpp"
+#include "live/torch/operation_line.hpp"
 #include "live/torch/program_store.hpp"
 
 namespace orrery::live {
 
 /// State of a process that all of its groups share.
 struct GroupRecords {
-  OperationLog log;     ///< times of the operations
-  GradientCodes codes;  ///< codes of the gradient buckets
-  GradientMeter meter;  ///< measurements of the gradient buckets
+  OperationLog log;                             ///< times of the operations
+  GradientCodes codes;                          ///< codes of the gradient buckets
+  GradientMeter meter;                          ///< measurements of the gradient buckets
+  std::atomic<std::uint64_t> early_starts = 0;  ///< operations begun while others were in flight
 };
 
 /// Name, size and connections of a group.
@@ -137,21 +137,13 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   void exchange_progress(std::uint64_t epoch);
   void deliver_result(std::uint64_t epoch);
   void perform_operation(std::uint64_t epoch);
-  /// Moves the next operation of the queue to those in flight. `lock` guards the member, and is
-  /// released meanwhile.
-  Operation& begin_operation(std::unique_lock<std::mutex>& lock);
-  /// Fills the buffers and starts the first part.
-  void start_operation(Operation& operation, std::uint64_t epoch);
   /// Starts a part of the oldest operation, if it is not started, and waits for it. Returns true if
   /// it succeeded.
   bool perform_part(const std::function<void(Operation&)>& start, std::uint64_t epoch);
-  /// Returns true if the next operation of the queue may start before the oldest one has ended.
-  /// Call under the mutex.
-  bool can_start_early(std::uint64_t epoch) const;
-  /// Starts it, if so. An operation that fails to start is started again when it is the oldest.
+  /// Starts the next operation, if it may start before the oldest one in flight has ended. One that
+  /// fails to start is started again when it is the oldest.
   void start_early(std::uint64_t epoch);
   void release_operation();
-  void enter_stream_of(const Operation& operation);
   void finish_step(GroupStep step, std::uint64_t epoch);
   /// Blocks until inner work has ended or a newer epoch was announced. Returns true if the work
   /// succeeded. Reports a failure.
@@ -170,14 +162,11 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   GroupRecords& records_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  GroupMember member_;                            // guarded by mutex_
-  std::uint64_t program_epoch_ = 0;               // newest epoch of the program; by mutex_
-  std::deque<std::unique_ptr<Operation>> queue_;  // guarded by mutex_
-  EpochView view_, next_view_;                    // guarded by mutex_
-  std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device
-  BufferPool pool_;
-  std::deque<std::shared_ptr<Operation>> in_flight_;  // begun, not released; changed under mutex_
-  std::deque<std::shared_ptr<Operation>> kept_;       // those with the newest results, in order
+  GroupMember member_;               // guarded by mutex_
+  std::uint64_t program_epoch_ = 0;  // newest epoch of the program; by mutex_
+  OperationLine line_;               // changed under mutex_, but for the results
+  EpochView view_, next_view_;       // guarded by mutex_
+  OperationStarts starts_;
   std::vector<InnerGroups> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;

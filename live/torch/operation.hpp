@@ -42,6 +42,7 @@ struct EpochView {
   std::vector<std::size_t> alive;    ///< ascending members (ranks of the group)
   std::vector<int64_t> processes;    ///< their process ids; empty before their first exchange
   std::size_t size = 0;              ///< members of the group at its creation
+  bool starts_early = false;         ///< an operation may start before the one before it has ended
   /// Returns true if members were lost.
   bool is_short() const { return alive.size() < size; }
 };
@@ -101,8 +102,7 @@ class UncarriedOperation final : public std::exception {
 struct Operation;
 /// Part of an operation, as a function that starts it in the inner group and returns its work; null
 /// if the part is done when the function returns.
-using PerformPart =
-    std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>;
+using PerformPart = std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>;
 
 /// Operation. The functions run on the thread of the group, in the order of their declaration:
 /// `prepare` and `perform` again after every failure and in every epoch until the operation is

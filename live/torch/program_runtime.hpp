@@ -31,8 +31,8 @@ class ProgramRuntime {
  public:
   /// Connects this process as rank `rank` of the program and starts the thread of the connection.
   /// `descriptor` is the socket to `orrery run`, `store_path` the path of its store's socket.
-  /// `shares_sums`: as of GroupPlace, of all groups. `in_flight`: operations of a group in flight; 0
-  /// stands for 2 in groups of NCCL, 1 in others. `build` is called by threads of the groups.
+  /// `shares_sums`: as of GroupPlace, of all groups. `in_flight`: operations of a group in flight;
+  /// 0: 2 in groups of NCCL, 1 in others. `build` is called by threads of the groups.
   ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, bool shares_sums,
                  std::size_t in_flight, InnerBuilder build);
 

@@ -56,13 +56,16 @@ class Run:
     """A run of `orrery run --json`, whose output is read as it comes.
 
     A run that ends, is not attached, or makes no progress fails the test that waits for it, and is
-    killed.
+    killed. Ranks are forked from one process that has imported PyTorch, because imports take most
+    of the processor time of these tests; `cold`: each rank imports it by itself.
     """
 
     def __init__(
-        self, script, ranks, steps=40, options=(), arguments=(), folder=None, **more
+        self, script, ranks, steps=40, options=(), arguments=(), folder=None, cold=False, **more
     ):  # fmt: skip
         self.ranks = ranks
+        if ranks > 1 and not cold and "--warm" not in options:
+            options = [*options, "--warm", "all"]
         self._folder = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "python",
@@ -142,7 +145,8 @@ def with_torchrun(script, ranks, steps):
 
 @pytest.mark.parametrize("script", ["ddp.py", "fsdp.py", "hugging_face.py", "light.py"])
 def test_without_a_loss_every_bit_is_that_of_torchrun(script):
-    report, ends, code = Run(script, ranks=2, steps=12).end()
+    is_cold = script in ("ddp.py", "light.py")
+    report, ends, code = Run(script, ranks=2, steps=12, cold=is_cold).end()
     assert code == 0
     assert report["attached"] is True
     assert report["tier"] == "T0"
@@ -191,10 +195,28 @@ def test_sums_in_shared_memory_have_the_bits_of_gloo():
 
 
 def test_groups_of_nccl_give_the_bits_of_gloo():
-    report, ends, code = Run("nccl_on_cpu.py", ranks=2, steps=12).end()
-    assert code == 0
-    assert report["attached"] is True
-    assert ends == Run("ddp.py", ranks=2, steps=12).end()[1]
+    expected = Run("ddp.py", ranks=2, steps=12).end()[1]
+    for in_flight in (1, 2):
+        options = ["--sums", "sockets", *([] if in_flight == 2 else ["--in-flight", "1"])]
+        run = Run("nccl_on_cpu.py", 2, 12, options, cold=True)
+        report, ends, code = run.end()
+        assert code == 0
+        assert report["attached"] is True
+        assert ends == expected
+        early = list(map(int, re.findall(r"in flight beside others: (\d+)", run.text)))
+        assert len(early) == 2 and (min(early) > 0) == (max(early) > 0) == (in_flight > 1)
+
+
+@pytest.mark.parametrize("kind", ["rank 0", "two, one during recovery"])
+def test_a_loss_with_two_operations_in_flight_costs_no_step(kind):
+    run = Run("ddp.py", 4, 200, ["--sums", "sockets", "--in-flight", "2"])
+    run.wait_for_training()
+    lost = disturb(run, kind, random.Random(f"{SEED} {kind}"))
+    report, ends, code = run.end()
+    assert code == 6, run.text
+    assert sorted(ends) == sorted(set(range(4)) - set(lost))
+    assert len(set(ends.values())) == 1  # survivors' parameters, bit for bit
+    assert next(iter(ends.values()))[0] == 200
 
 
 def disturb(run, kind, chance):
@@ -227,9 +249,9 @@ def disturb(run, kind, chance):
     ],
 )
 def test_a_loss_costs_no_step(script, kind):
-    # Four imports of PyTorch take longer; but nccl_on_cpu.py looks for an object that a warm
-    # process keeps from the garbage collector.
-    run = Run(script, 4, 200, [] if script == "nccl_on_cpu.py" else ["--warm", "all"])
+    # nccl_on_cpu.py looks for an object that a warm process keeps from the garbage collector.
+    is_nccl = script == "nccl_on_cpu.py"
+    run = Run(script, 4, 200, ["--sums", "sockets"] if is_nccl else [], cold=is_nccl)
     run.wait_for_training()
     lost = disturb(run, kind, random.Random(f"{SEED} {script} {kind}"))
     report, ends, code = run.end()
@@ -255,10 +277,10 @@ def ends_of_killed_run(run, disturb_ranks=lambda: None):
     return ends_in(run.text)
 
 
-@pytest.mark.parametrize("options", [(), ("--warm", "all")])
-def test_the_death_of_orrery_run_costs_the_program_nothing(options):
-    undisturbed = Run("ddp.py", 3, 200, options).end()[1]
-    run = Run("ddp.py", 3, 200, options)
+@pytest.mark.parametrize("is_cold", [True, False])
+def test_the_death_of_orrery_run_costs_the_program_nothing(is_cold):
+    undisturbed = Run("ddp.py", 3, 200).end()[1]
+    run = Run("ddp.py", 3, 200, cold=is_cold)
     run.wait_for_training()
     assert ends_of_killed_run(run) == undisturbed  # all ranks, all steps, bit for bit
     assert run.text.count("`orrery run` was killed: the program goes on without it") == 1
@@ -338,7 +360,7 @@ def test_a_sharded_program_ends_with_the_operations_name():
     ],
 )
 def test_no_operation_raises_into_the_program_at_a_loss(operation, refused):
-    run = Run("operations.py", 3, options=["--warm", "all"], arguments=[operation])
+    run = Run("operations.py", 3, arguments=[operation])
     report, _, code = run.end()
     assert "exception in rank" not in run.text, run.text
     assert 1 in report["ranks_missing"]
@@ -409,8 +431,7 @@ def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
 def test_a_ddp_loop_with_fixed_buckets_resumes_bit_for_bit():
     ends = {}
     for kills in (False, True):
-        options = ["--restart", "2", "--warm", "all"]
-        run = Run("snapshot.py", 4, 80, options, WRAP="fixed", EVERY="8", SLEEP_S="0.02")
+        run = Run("snapshot.py", 4, 80, ["--restart", "2"], WRAP="fixed", EVERY="8", SLEEP_S="0.02")
         if kills:
             run.wait_for("at step 30 ")
             for rank in range(4):
@@ -424,7 +445,8 @@ def test_a_ddp_loop_with_fixed_buckets_resumes_bit_for_bit():
 
 def test_lost_ranks_are_replaced_between_two_steps(tmp_path):
     end = tmp_path / "end"
-    run = Run("snapshot.py", 3, 100000, ["--replace", "2"], EVERY="100000", END=str(end))
+    options = ["--replace", "2"]
+    run = Run("snapshot.py", 3, 100000, options, cold=True, EVERY="100000", END=str(end))
     for lost in (0, 2):
         run.wait_for_training()
         run.kill(lost)
@@ -451,7 +473,8 @@ def test_lost_ranks_are_replaced_between_two_steps(tmp_path):
 
 
 def test_a_run_that_is_not_attached_fails_a_test_at_once(tmp_path):
-    run = Run("snapshot.py", 2, 100000, PATH=str(TORCH.parent), XDG_CACHE_HOME=str(tmp_path))
+    hides = {"PATH": str(TORCH.parent), "XDG_CACHE_HOME": str(tmp_path)}
+    run = Run("snapshot.py", 2, 100000, cold=True, **hides)
     with pytest.raises(pytest.fail.Exception, match="the program is not attached"):
         run.wait_for("a line that never comes")
     assert run.process.wait(PATIENCE) != 0

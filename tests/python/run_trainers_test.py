@@ -84,7 +84,7 @@ SHORT_PASSES = {"PIECES": "360", "LINES": "1", "SLEEP_S": "0.05"}
 
 @pytest.mark.parametrize(("script", "lost"), [("hugging_face.py", 0), ("light.py", 1)])
 def test_a_lost_rank_of_a_trainer_returns_and_trains_its_own_examples(script, lost):
-    words = ["--replace", "1", "--warm", "all"]
+    words = ["--replace", "1"]
     undisturbed = Run(script, 3, 100, words, **SHORT_PASSES)
     assert undisturbed.end()[2] == 0, undisturbed.text
     run = Run(script, 3, 100, words, **SHORT_PASSES)
@@ -110,7 +110,7 @@ def test_a_lost_rank_of_a_trainer_returns_and_trains_its_own_examples(script, lo
 
 
 def test_a_rank_that_is_lost_in_a_second_training_stays_lost_with_the_reason():
-    words = ["--replace", "1", "--warm", "all"]
+    words = ["--replace", "1"]
     run = Run("hugging_face.py", 3, 60, words, TRAININGS="2", SLEEP_S="0.03")
     run.wait_for("at step 60 ")
     run.wait_for("at step 20 ")

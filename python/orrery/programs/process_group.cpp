@@ -93,6 +93,10 @@ std::vector<LoggedOperation> stop_logging() {
   return logged;
 }
 
+std::uint64_t early_starts() {
+  return runtime->group_records().early_starts;
+}
+
 /// Marks of every step, as functions of C: a call through pybind11 takes several times as long.
 PyObject* begin_backward(PyObject*, PyObject*) {
   runtime->group_records().meter.begin_pass();
@@ -126,6 +130,7 @@ PYBIND11_MODULE(orrery_process_group, m) {
   py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>(m, "SurvivingBackend")
       .def_property_readonly("options", &Group::getBackendOptions);
   m.def("start_runtime", &start_runtime);
+  m.def("early_starts", &early_starts);
   m.def("create_group", &create_group, free);
   m.def(
       "open_store", [] { return runtime->open_store(); }, free);

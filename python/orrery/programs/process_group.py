@@ -41,6 +41,7 @@ SOURCES = (
     "live/torch/operation.cpp",
     "live/torch/tensor_sums.cpp",
     "live/torch/group_worker.cpp",
+    "live/torch/operation_line.cpp",
     "live/torch/bypassing_work.cpp",
     "live/torch/bucket_measurement.cpp",
     "live/torch/program_runtime.cpp",

@@ -128,7 +128,7 @@ TEST(GroupMember, TwoOperationsThatAllBeginAreInFlightAtMost) {
   member.finish_step(GroupStep::perform, 0);
   member.finish_step(GroupStep::release, 0);
   member.begin_operation(OperationKind::rooted, "broadcast");
-  EXPECT_FALSE(member.can_begin_early(OperationKind::symmetric)) << "its end tells nothing of others";
+  EXPECT_FALSE(member.can_begin_early(OperationKind::symmetric)) << "it may end alone";
 }
 
 TEST(GroupMember, AMemberReceivesTwoResultsInTheirOrder) {
@@ -160,7 +160,7 @@ TEST(GroupMember, AMemberReceivesTwoResultsInTheirOrder) {
 /// Rules of a simulation: the project's, or mutations that the property must notice.
 struct Rules {
   AgreementRule agree = agree_on_result;
-  bool acknowledges = true;  ///< false: members may run ahead of a broadcast's receivers
+  bool acknowledges = true;         ///< false: members may run ahead of a broadcast's receivers
   std::size_t kept = kMaxInFlight;  ///< results that a member keeps
 };
 
@@ -192,7 +192,7 @@ struct SimulatedRank {
   std::deque<std::size_t> early;     ///< rounds in which it has begun later operations
   std::size_t next_round = 0;
   std::deque<std::uint64_t> announcements;
-  std::uint64_t pause = 0;  ///< turns in which the rank's thread does not run
+  std::uint64_t pause = 0;               ///< turns in which the rank's thread does not run
   std::map<std::uint64_t, Result> kept;  ///< newest results, by operation
   Result pending = 0;  ///< result of the current operation before its acknowledgement
   std::vector<Result> released;

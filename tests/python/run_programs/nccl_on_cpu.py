@@ -32,3 +32,4 @@ attachment = running.attachment
 running._replace_groups(attachment, c10d)
 os.environ["BACKEND"] = "cpu:nccl,cuda:nccl"
 runpy.run_path(os.path.join(os.path.dirname(__file__), "ddp.py"), run_name="__main__")
+print(f"operations in flight beside others: {attachment.started_module.early_starts()}", flush=True)
