@@ -10,7 +10,7 @@ foreach(module ${ORRERY_MODULES})
   add_library(_core_${tag} MODULE EXCLUDE_FROM_ALL ${module_sources})
   target_include_directories(_core_${tag} SYSTEM PRIVATE ${folders})
   target_link_libraries(_core_${tag} PRIVATE ${module_links})
-  orrery_together(_core_${tag} orrery_base_headers)
+  orrery_together(_core_${tag} orrery_message_headers)
   set_target_properties(_core_${tag} PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX ${suffix}
     CXX_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/modules/${tag})

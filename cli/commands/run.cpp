@@ -219,6 +219,7 @@ int run_prepared(PreparedRun& run, const ProgramOptions& options, TemporaryFolde
   };
   settings.signal = [&status, &running, &run, &saved, &folder] {
     saved.remains = running->remains();
+    saved.attempt = attempt_environment();
     run.record->write_record(saved);
     status.claim_lock();
     folder.claim_lock();

@@ -42,6 +42,9 @@ int unused_port() {
   return ntohs(address.sin_port);
 }
 
+/// Variables of prepare_attempt().
+constexpr std::array kAttemptVariables{"TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"};
+
 }  // namespace
 
 CLI::Option* add_sums_option(CLI::App& command, std::string& sums) {
@@ -104,8 +107,16 @@ void prepare_environment(const Launch& launch) {
 }
 
 void prepare_attempt(std::size_t restart) {
-  set_variable("TORCHELASTIC_RESTART_COUNT", std::to_string(restart));
-  set_variable("MASTER_PORT", std::to_string(unused_port()));
+  set_variable(kAttemptVariables[0], std::to_string(restart));
+  set_variable(kAttemptVariables[1], std::to_string(unused_port()));
+}
+
+std::map<std::string, std::string> attempt_environment() {
+  std::map<std::string, std::string> found;
+  for (const char* const name : kAttemptVariables) {
+    if (const char* const value = std::getenv(name)) found[name] = value;
+  }
+  return found;
 }
 
 void set_attachment(const AttachSettings& settings, const live::RankStart& start,

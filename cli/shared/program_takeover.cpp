@@ -112,6 +112,7 @@ SavedRun record_in(const std::string& folder) {
             .snapshots = in.at("snapshots"),
             .began_s = in.at("began_s"),
             .weighs = in.at("weighs"),
+            .attempt = in.at("attempt"),
             .remains = remains_of(in.at("remains"))};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::environment,
@@ -177,9 +178,10 @@ bool RunRecord::is_due(const live::RunRemains& remains) const {
 
 void RunRecord::write_record(const SavedRun& run) {
   if (!is_due(run.remains)) return;
-  const std::string text = json{{"arguments", run.arguments}, {"directory", run.directory},
-                                {"snapshots", run.snapshots}, {"began_s", run.began_s},
-                                {"weighs", run.weighs},       {"remains", json_of(run.remains)}}
+  const std::string text = json{{"arguments", run.arguments},     {"directory", run.directory},
+                                {"snapshots", run.snapshots},     {"began_s", run.began_s},
+                                {"weighs", run.weighs},           {"attempt", run.attempt},
+                                {"remains", json_of(run.remains)}}
                                .dump();
   const std::string fresh = folder_ + kRecordFile + ".new";
   {
@@ -227,6 +229,7 @@ void exec_successor(const std::string& name) {
                             run.id, run.text("scenario")));
   }
   adopt_environment(saved.remains);
+  for (const auto& [name, value] : saved.attempt) set_variable(name.c_str(), value);
   set_variable(kTakenVariable, run.folder);
   std::error_code failure;
   fs::current_path(saved.directory, failure);

@@ -2,6 +2,7 @@
 // its folder (live/run/files/run_files.hpp), and the start of a successor from it. One thread.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct SavedRun {
   std::string snapshots;               ///< folder of the snapshots that end with the run
   double began_s = 0;                  ///< begin of the run on the monotonic clock
   bool weighs = true;                  ///< result of --prove
+  std::map<std::string, std::string> attempt;  ///< attempt_environment(): forked ranks lack it
   live::RunRemains remains;
 };
 
