@@ -229,7 +229,7 @@ void exec_successor(const std::string& name) {
                             run.id, run.text("scenario")));
   }
   adopt_environment(saved.remains);
-  for (const auto& [name, value] : saved.attempt) set_variable(name.c_str(), value);
+  for (const auto& [key, value] : saved.attempt) set_variable(key.c_str(), value);
   set_variable(kTakenVariable, run.folder);
   std::error_code failure;
   fs::current_path(saved.directory, failure);

@@ -20,7 +20,7 @@ struct SavedRun {
   std::string snapshots;               ///< folder of the snapshots that end with the run
   double began_s = 0;                  ///< begin of the run on the monotonic clock
   bool weighs = true;                  ///< result of --prove
-  std::map<std::string, std::string> attempt;  ///< attempt_environment(): forked ranks lack it
+  std::map<std::string, std::string> attempt = {};  ///< attempt_environment()
   live::RunRemains remains;
 };
 
