@@ -13,6 +13,7 @@ import torch
 import torch.optim.optimizer as optimizers
 
 from .fusing import EAGER
+from .importing import on_import_of
 from .mode import Parts, RehearsalMode, is_on_device
 from .stand_ins import StandIn
 from .state import state_of
@@ -30,6 +31,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_chunks()
     _install_labels()
     _install_attention_graphs(parts)
+    _install_transformers(mode)
     if importlib.util.find_spec("triton") is not None:
         _install_triton(mode)
 
@@ -194,6 +196,22 @@ def _install_attention_graphs(parts: Parts) -> None:
         return known[key]
 
     module.create_fw_bw_graph = create
+
+
+def _install_transformers(mode: RehearsalMode) -> None:
+    """Makes transformers decide by known values as in a real run.
+
+    It takes fake tensors for those of a tracer, which have no values, and would give every model a
+    mask in place of causal attention.
+    """
+
+    def follow(module: types.ModuleType) -> None:
+        def is_traced(value: Any) -> bool:
+            return is_on_device(value) and not mode.is_known(value)
+
+        module.is_fake_tensor = is_traced  # type: ignore[attr-defined]
+
+    on_import_of("transformers.utils.import_utils", follow)
 
 
 def _install_triton(mode: RehearsalMode) -> None:
