@@ -139,7 +139,8 @@ class Fusing:
         result = self.regions.run(function, args, kwargs)
         if self.deferred:
             leaves = pytree.tree_leaves(result)
-            self.compute([each for each in leaves if isinstance(each, torch.Tensor)])
+            # The shard of a DTensor.
+            self.compute([getattr(each, "_local_tensor", each) for each in leaves])
         return result
 
     def absorbs(self, operator: Operator, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
