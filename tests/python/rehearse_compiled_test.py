@@ -5,7 +5,7 @@ The program has products with results of 256 MiB (T) between pointwise operators
 """
 
 import pytest
-from rehearse_test import MIB, PROGRAMS, pytestmark, report_of  # noqa: F401
+from rehearse_test import MIB, PROGRAMS, pytestmark, rehearse, report_of  # noqa: F401
 
 T = 256 * MIB
 #: Bytes a second of a plain stream on an H100 (gpus.yaml, kernels.yaml), and start of a kernel.
@@ -60,3 +60,8 @@ def test_backend_without_fusion_runs_eagerly(reports):
 
 def test_complex_numbers_are_not_fused(reports):
     assert reports["complex"]["operators_by_time"]["mul"] > 0
+
+
+def test_sharded_result_of_a_compiled_function_exists():
+    result = rehearse("python", PROGRAMS / "compiled.py", "sharded", ranks=2)
+    assert result.stdout.splitlines()[-1] == str(T), result.stderr

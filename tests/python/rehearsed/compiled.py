@@ -1,14 +1,17 @@
 """A gated layer between products, eager or compiled.
 
-compiled.py eager|backend|function|module|checkpointed|complex
+compiled.py eager|backend|function|module|checkpointed|complex|sharded
 Each product has 256 MiB for its result, so that the bytes of kernels can be counted by hand.
 """
 
 import sys
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 from torch.utils.checkpoint import checkpoint
 
 ROWS, WIDTH = 16384, 8192
@@ -31,7 +34,21 @@ def turned(x):
     return torch.view_as_real(pairs * torch.full_like(pairs, 1j)).flatten(-2).bfloat16()
 
 
+def sharded_bytes():
+    """Returns the bytes of the device that the sharded result of a compiled function takes."""
+    dist.init_process_group("nccl")
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    local = torch.ones(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
+    tensor = DTensor.from_local(local, mesh, [Shard(0)])
+    before = torch.cuda.memory_allocated()
+    result = torch.compile(lambda x: x * 2)(tensor)
+    return torch.cuda.memory_allocated() - before, result.shape
+
+
 kind = sys.argv[1]
+if kind == "sharded":
+    print(sharded_bytes()[0])
+    sys.exit()
 model = Gated().cuda().bfloat16()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 called = model
