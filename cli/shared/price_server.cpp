@@ -30,7 +30,9 @@ Seconds kernel_seconds(const OperatorPrices& prices, const Json& asked) {
   kernel.batch = asked.value("batch", 1.0);
   kernel.flop = Flop{asked.value("flop", 0.0)};
   kernel.bytes = Bytes{asked.value("bytes", 0.0)};
-  kernel.name = kernel_entry(asked.value("name", ""));
+  const std::string entry = asked.value("name", "");
+  kernel.name = kernel_entry(entry);
+  kernel.flash_2 = is_flash_2(entry);
   return prices.kernel(kernel, named<Precision>(asked.value("precision", "bf16")));
 }
 

@@ -59,7 +59,6 @@ class Source(typing.NamedTuple):
     key: str  # source_key
     run_of: "typing.Callable[[dict[str, str]], Run | str]"
     stack: str  # software stack of the program
-    is_fitted: bool = False  # the shipped stack was fitted to the rows
 
 
 class Result(typing.NamedTuple):
@@ -98,6 +97,10 @@ def mpt_run(row):
     return made_run(row, f"python {{here}}/mpt.py {shape_options(row)}{checkpointed}")
 
 
+#: Options of sft.py for the attention of a row.
+GENERATIONS = {"flash_attention_2": "second", "flash_attention_3": "third"}
+
+
 def prime_run(row):
     """Returns the run of a Qwen 3 of transformers for a row of prime-rl."""
     if row["usable"] != "iteration":
@@ -111,6 +114,7 @@ def prime_run(row):
     rank = re.search(r"LoRA r(\d+)", row["notes"])
     words = [f"--adapter {rank[1]}" if rank else ""]
     words.append("--chunked" if "rl trainer" in row["notes"] else "")
+    words.append(f"--attention {GENERATIONS[row['attention']]}")
     more = (("key-heads", "kv_heads"), ("wide", "ffn"))
     return made_run(row, f"python {{here}}/sft.py {shape_options(row, *more)} {' '.join(words)}")
 
@@ -138,7 +142,7 @@ def titan_run(row):
         return f"{row['precision']}: torchao 0.18 has no such products on a machine without a GPU"
     extra = (
         f"--training.local_batch_size {row['mbs']} --training.seq_len {row['seq_len']} "
-        f"{PRECISIONS[row['precision']]}"
+        f"--compile.enable {PRECISIONS[row['precision']]}"
     )
     return made_run(row, table.titan(table.LLAMA + "8b", extra), "torchtitan")
 
@@ -193,7 +197,7 @@ def nanotron_run(row):
 
 
 SOURCES = (
-    Source("mpt", "measured", "mosaicml", mpt_run, "composer-fsdp", is_fitted=True),
+    Source("mpt", "measured", "mosaicml", mpt_run, "composer-fsdp"),
     Source("nanotron", "layouts", "nanotron_ultrascale", nanotron_run, "nemo-megatron"),
     Source("prime-rl", "open", "primerl", prime_run, "prime-rl"),
     Source("torchtitan", "open", "torchao_e2e", titan_run, "torchtitan"),
@@ -217,34 +221,43 @@ def published_rows(source):
     return [row for row in read[source.file]() if row["source_key"] == source.key]
 
 
-def stack_without(source, name):
+#: Stacks that `orrery predict` chooses for sources whose own stack in SOURCES is another one's.
+CHOSEN = {"nanotron": "nanotron"}
+
+
+def stack_without(source, rows, name):
     """Returns the text of a stack that is fitted again without the rows of its source, as `name`:
-    of stacks with rows to the other rows, of the others by their family of frameworks."""
+    of stacks with calibration rows to the others of these, of the others by their family of
+    frameworks; on newer GPUs, if a row ran on one, to the open runs of all other sources."""
+    import fit_hardware
     import fit_stacks
     import runs
 
     kept = [row for row in runs.measured_rows() if row["split"] == "calibration"
             and row["measured"] and row["source_key"] != source.key]  # fmt: skip
     fit = fit_stacks.Fit(kept).run()
-    stack = next(each for each in fit_stacks.STACKS if each.name == source.stack)
-    text = fit_stacks.stack_text(fit.x, stack)
-    own = f"name: {name}\n" + ("" if name == source.stack else f"    kin: {source.stack}\n")
-    return "stacks:\n" + text.replace(f"name: {source.stack}\n", own, 1)
+    text = "stacks:\n" + "".join(
+        fit_stacks.stack_text(fit.x, each, fit=fit) for each in fit_stacks.STACKS
+    )
+    if any(fit_hardware.hardware_of(row["gpu"]) in fit_hardware.HARDWARE for row in rows):
+        hardware = fit_hardware.HardwareFit(text)
+        hardware.fitted &= [row["source_key"] != source.key for row in hardware.rows]
+        text = fit_hardware.catalogue(hardware.run())
+    found = next(block for block in text.split("  - name: ")
+                 if block.startswith(f"{source.stack}\n"))  # fmt: skip
+    own = "" if name == source.stack else f"    kin: {source.stack}\n"
+    return f"stacks:\n  - name: {name}\n{own}" + found.split("\n", 1)[1]
 
 
-def predictions_of(source, rows):
-    """Returns {name: predictions of the rows}: by the shipped stacks, and without the source.
-
-    Stacks with rows of the source are fitted again without them; the others' prediction without the
-    source is that of the generic stack.
-    """
+def predictions_of(source, rows, stack):
+    """Returns {name: predictions of the rows}: by the shipped stacks, and by the text of a stack
+    without the source."""
     import runs
 
-    if source.is_fitted:
-        without = runs.predict(rows, stack_without(source, source.stack))
-    else:
-        without = runs.predict([{**row, "framework": "unknown"} for row in rows])
-    return {"shipped": runs.predict(rows), "without": without}
+    chosen = CHOSEN.get(source.name, source.stack)
+    named = stack.replace("name: without-the-source\n", f"name: {chosen}\n", 1)
+    named = named.replace(f"    kin: {source.stack}\n", "", 1)
+    return {"shipped": runs.predict(rows), "without": runs.predict(rows, named)}
 
 
 def write_inputs(folder, chosen):
@@ -410,13 +423,15 @@ def results_of(source, told):
         runs_of = spread_rows([(r, run) for r, run in runs_of if isinstance(run, Run)], told.limit)
     if not runs_of:
         return
-    predictions = predictions_of(source, [row for row, _ in runs_of])
+    rows = [row for row, _ in runs_of]
+    text = stack_without(source, rows, "without-the-source")
+    predictions = predictions_of(source, rows, text)
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(made)
         write_inputs(folder, [run for _, run in runs_of if isinstance(run, Run)])
         stack = folder / "stack.yaml"
         if told.stack:
-            stack.write_text(stack_without(source, "without-the-source"))
+            stack.write_text(text)
         for place, (row, run) in enumerate(runs_of):
             predicted = {name: each[place] for name, each in predictions.items()}
             yield result_of(row, run, predicted, folder, stack if told.stack else None)

@@ -1,10 +1,11 @@
 """MPT in plain PyTorch, trained as LLM Foundry trains it: FSDP of whole blocks, 16-bit parameters.
 
 A program for accuracy.py. LLM Foundry's own trainer does not end in a rehearsal (table.py), so this
-program has its model (learned positions, biases, tied embeddings, a loss of 16-bit logits), its
-sharding (FSDP's gathers after a block's backward pass, gradients summed in 16 bits in every
-micro-batch) and its optimizer, which updates one tensor after the other. Its last line has the
-seconds of a step of `--accumulate` micro-batches; only steps of one and of two of them run.
+program has its model (learned positions, biases, kernels of flash_attn, tied embeddings, a loss of
+16-bit logits), its sharding (FSDP's gathers after a block's backward pass, gradients summed in 16
+bits in every micro-batch) and its optimizer, which updates one tensor after the other. Its last
+line has the seconds of a step of `--accumulate` micro-batches; only steps of one and of two of them
+run.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from flash_attn import flash_attn_func
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     apply_activation_checkpointing,
@@ -37,9 +39,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         parts = self.qkv(self.norm_1(x)).chunk(3, dim=-1)
-        heads = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        heads = (part.unflatten(-1, (self.heads, -1)) for part in parts)
+        x = x + self.out(flash_attn_func(*heads, causal=True).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm_2(x))))
 
 

@@ -1,9 +1,9 @@
 """Qwen 3 of transformers under FSDP2 with every layer recomputed, as prime-rl trains it.
 
-A program for accuracy.py: the model of transformers, 16-bit parameters and gradients summed in 32
-bits, the loss of 32-bit logits (whole, as in supervised fine-tuning, or `--chunked`, as in
-reinforcement learning), and low-rank adapters of the layers' products with a frozen base
-(`--adapter`). Its last line has the seconds of a step.
+A program for accuracy.py: the model of transformers with compiled layers, 16-bit parameters and
+gradients summed in 32 bits, the loss of 32-bit logits (whole, as in supervised fine-tuning, or
+`--chunked`, as in reinforcement learning), and low-rank adapters of the layers' products with a
+frozen base (`--adapter`). Its last line has the seconds of a step.
 """
 
 import argparse
@@ -12,27 +12,53 @@ import time
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from flash_attn import flash_attn_func
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import AttentionInterface, Qwen3Config, Qwen3ForCausalLM
 
 #: Size of a head of every Qwen 3, and tokens of a chunk of the loss.
 HEAD, CHUNK = 128, 2048
 
 
+def attend(_module, query, key, value, _mask, scaling=None, **_more):
+    """Attention of flash_attn before its third version."""
+    turned = (each.transpose(1, 2) for each in (query, key, value))
+    return flash_attn_func(*turned, softmax_scale=scaling, causal=True), None
+
+
+def attend_newest(_module, query, key, value, _mask, scaling=None, **_more):
+    """Attention of the newest kernels."""
+    found = F.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=scaling, enable_gqa=True
+    )
+    return found.transpose(1, 2), None
+
+
 class Adapted(nn.Module):
-    """A frozen linear layer and a trained product of low rank beside it."""
+    """A frozen linear layer and one adapter beside it, as prime-rl's layer of many adapters.
+
+    Groups of rows have products of their own, and the host reads the number of rows.
+    """
 
     def __init__(self, base, rank):
         super().__init__()
         self.base = base.requires_grad_(False)
-        self.down = nn.Linear(base.in_features, rank, bias=False)
-        self.up = nn.Linear(rank, base.out_features, bias=False)
+        self.down = nn.Parameter(torch.empty(rank, base.in_features))
+        self.up = nn.Parameter(torch.empty(base.out_features, rank))
 
     def forward(self, x):
-        return self.base(x) + self.up(self.down(x))
+        rows = x.flatten(0, -2)
+        counts = torch.full((1,), rows.shape[0], dtype=torch.int32, device=x.device)
+        ends = counts.cumsum(0, dtype=torch.int32)
+        assert ends[-1] == rows.shape[0]
+        product = self.base(rows)
+        down, up = (torch.stack([each]).transpose(-2, -1) for each in (self.down, self.up))
+        low = torch._grouped_mm(torch._grouped_mm(rows, down, offs=ends), up, offs=ends)
+        scale = torch.repeat_interleave(torch.ones(1, device=x.device), counts).unsqueeze(-1)
+        return (product + scale.to(low.dtype) * low).view(*x.shape[:-1], -1)
 
 
 def adapt(model, rank):
@@ -66,13 +92,18 @@ class Trained(nn.Module):
         return sum(losses) / labels.numel()
 
 
+#: Kernels of attention by the generation of flash_attn: causal, without a mask.
+ATTENTION = {"second": attend, "third": attend_newest}
+
+
 def build(told):
     """Returns the sharded model."""
     config = Qwen3Config(
         vocab_size=told.vocabulary, hidden_size=told.hidden, intermediate_size=told.wide,
         num_hidden_layers=told.layers, num_attention_heads=told.heads,
         num_key_value_heads=told.key_heads, head_dim=HEAD, tie_word_embeddings=True,
-        max_position_embeddings=told.sequence, attn_implementation="sdpa",
+        max_position_embeddings=told.sequence,
+        attn_implementation=told.attention,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).float()
     if told.adapter:
@@ -80,7 +111,9 @@ def build(told):
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
     layers = model.model.layers
     for place, layer in enumerate(layers):
-        layers[place] = fully_shard(checkpoint_wrapper(layer), mp_policy=policy)
+        wrapped = checkpoint_wrapper(layer)
+        wrapped.compile()
+        layers[place] = fully_shard(wrapped, mp_policy=policy)
     return fully_shard(Trained(model, told.chunked).cuda(), mp_policy=policy)
 
 
@@ -91,8 +124,10 @@ def main():
         options.add_argument(f"--{name}", type=int, required=True)
     options.add_argument("--adapter", type=int, default=0, metavar="RANK")
     options.add_argument("--chunked", action="store_true")
+    options.add_argument("--attention", choices=list(ATTENTION), default="second")
     told = options.parse_args()
     dist.init_process_group("nccl")
+    AttentionInterface.register(told.attention, ATTENTION[told.attention])
     model = build(told)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-5)

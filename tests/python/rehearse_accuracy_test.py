@@ -16,7 +16,7 @@ ROW = {
     "precision": "bf16", "recompute": "none", "usable": "iteration", "moe_experts": "",
     "notes": "sft trainer, full weights", "seq_parallel": "1", "dp_shard": "ZeRO-1",
     "clean": "yes", "n_params_b": "8.0", "measured": 2.0, "source_key": "primerl",
-    "peak_mem_gb": "10",
+    "peak_mem_gb": "10", "attention": "flash_attention_2",
 }  # fmt: skip
 
 
@@ -41,7 +41,9 @@ def test_prime_rl_has_adapters_and_loss_of_its_notes():
     run = accuracy.prime_run(
         row(recompute="full", notes="rl trainer, LoRA r16 (base frozen), 2 micro-batches")
     )
-    assert run.program.command.split()[-3:] == ["--adapter", "16", "--chunked"]
+    assert run.program.command.split()[-5:] == [
+        "--adapter", "16", "--chunked", "--attention", "second"
+    ]  # fmt: skip
     plain = accuracy.prime_run(row(recompute="full")).program.command
     assert "--adapter" not in plain and "--chunked" not in plain
     assert "--key-heads 8 --wide 14336" in plain
@@ -56,6 +58,7 @@ def test_torchtitan_has_precision_of_its_row():
     assert run.cluster == ("dgx-h100", "--gpu", "MI300X")
     assert "--training.seq_len 8192" in run.program.command
     assert "float8" not in run.program.command
+    assert "--compile.enable" in run.program.command
     assert "rowwise" in accuracy.titan_run(row(precision="fp8 rowwise", **cells)).program.command
     assert isinstance(accuracy.titan_run(row(precision="mxfp8 cublas", **cells)), str)
     assert isinstance(accuracy.titan_run(row(model="llama4-16e debug")), str)

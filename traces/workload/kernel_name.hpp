@@ -45,9 +45,20 @@ constexpr std::array<std::string_view, 69> names_of(KernelName) {
           "vocabulary", "vocabulary_dgrad", "vocabulary_wgrad"};
 }
 
+/// Entries of attention kernels of the second generation (flash_attn before its third version).
+constexpr std::string_view kFlash2 = "attention_flash_2";
+constexpr std::string_view kFlash2Backward = "attention_flash_2_backward";
+
+/// Returns true for an entry of attention kernels of the second generation.
+constexpr bool is_flash_2(std::string_view entry) {
+  return entry == kFlash2 || entry == kFlash2Backward;
+}
+
 /// Returns the name of the kernel that has an entry of the kernel tables (RecordedKernel.entry) of
 /// its own; `plain` for any other text. For example, "norm" has an entry and "softmax" has none.
 constexpr KernelName kernel_entry(std::string_view entry) {
+  if (entry == kFlash2) return KernelName::attention;
+  if (entry == kFlash2Backward) return KernelName::attention_backward;
   const KernelName name = find_named<KernelName>(entry).value_or(KernelName::plain);
   switch (name) {
     case KernelName::norm:

@@ -47,6 +47,8 @@ struct Kernel {
   std::optional<Precision> precision = {};
   Seconds time = {};  ///< timed: duration
   double value = 0;   ///< attention: size of a head's value; 0: that of its query, `k`
+  /// attention: at most the rate of kernels of the second generation, whatever the job has
+  bool flash_2 = false;
 };
 
 /// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer

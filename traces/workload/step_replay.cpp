@@ -64,6 +64,7 @@ Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
   kernel.bytes = Bytes{from.bytes() * ratio};
   kernel.repeat = count;
   kernel.name = kernel_entry(from.entry());
+  kernel.flash_2 = is_flash_2(from.entry());
   kernel.precision = named(from.precision(), std::optional(Precision::bf16));
   kernel.time = Seconds{from.time() * ratio};
   return kernel;

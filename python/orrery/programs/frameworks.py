@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.optim.optimizer as optimizers
 
+from .fusing import EAGER
+from .importing import on_import_of
 from .mode import Parts, RehearsalMode, is_on_device
 from .stand_ins import StandIn
 from .state import state_of
@@ -29,6 +31,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_chunks()
     _install_labels()
     _install_attention_graphs(parts)
+    _install_transformers(mode)
     if importlib.util.find_spec("triton") is not None:
         _install_triton(mode)
 
@@ -49,6 +52,7 @@ def _install_steps(parts: Parts) -> None:
             moment = max(session.clock.now, session.clock.busy_until())
             session.record.end_step(moment, session.cpu_seconds())
             session.end_passes()
+            parts.fusing.regions.forget()
 
     optimizers.register_optimizer_step_pre_hook(before)
     optimizers.register_optimizer_step_post_hook(after)
@@ -80,17 +84,29 @@ def _install_schedules() -> None:
 
 
 def _install_compilers(parts: Parts) -> None:
-    note = "torch.compile and CUDA graphs are left out: the program runs eagerly"
+    fused = "torch.compile: no compiler runs, and pointwise operators are priced as fused"
+    graphs = "CUDA graphs are left out: the host launches each kernel"
+    fusing = parts.fusing
 
-    def compiled(model: Any = None, *_args: Any, **_kwargs: Any) -> Any:
-        parts.session.note(note)
-        return (lambda function: function) if model is None else model
+    def compiled(
+        model: Any = None, *args: Any, backend: Any = None, disable: bool = False, **kwargs: Any
+    ) -> Any:
+        if model is None:
+            return lambda function: compiled(function, backend=backend, disable=disable)
+        if disable or backend in EAGER:
+            return model
+        parts.session.note(fused)
+        return fusing.compiled(model)
 
-    def compile_module(_self: Any, *_args: Any, **_kwargs: Any) -> None:
-        parts.session.note(note)
+    def compile_module(
+        self: Any, *_args: Any, backend: Any = None, disable: bool = False, **_kwargs: Any
+    ) -> None:
+        if not disable and backend not in EAGER:
+            parts.session.note(fused)
+            fusing.compiled(self)
 
     def graph(*_args: Any, **_kwargs: Any) -> Any:
-        parts.session.note(note)
+        parts.session.note(graphs)
         return contextlib.nullcontext()
 
     torch.compile = compiled
@@ -180,6 +196,22 @@ def _install_attention_graphs(parts: Parts) -> None:
         return known[key]
 
     module.create_fw_bw_graph = create
+
+
+def _install_transformers(mode: RehearsalMode) -> None:
+    """Makes transformers decide by known values as in a real run.
+
+    It takes fake tensors for those of a tracer, which have no values, and would give every model a
+    mask in place of causal attention.
+    """
+
+    def follow(module: types.ModuleType) -> None:
+        def is_traced(value: Any) -> bool:
+            return is_on_device(value) and not mode.is_known(value)
+
+        module.is_fake_tensor = is_traced  # type: ignore[attr-defined]
+
+    on_import_of("transformers.utils.import_utils", follow)
 
 
 def _install_triton(mode: RehearsalMode) -> None:

@@ -53,6 +53,8 @@ _STREAMS = frozenset(
 #: Products of groups of rows, each group with a matrix of its own.
 _GROUPED = ("_grouped_mm", "_scaled_grouped_mm")
 _ATTENTION = ("dot_product", "flash_attention", "efficient_attention", "flex_attention")
+#: Entry of the kernels of flash_attn before its third version (traces/workload/kernel_name.hpp).
+FLASH_2 = "attention_flash_2"
 _PRECISIONS = {
     torch.bfloat16: "bf16",
     torch.float16: "bf16",
@@ -139,8 +141,8 @@ def operator_of(func: Any) -> Operator:
     ):
         return of("view", "", "")
     if any(word in name for word in _ATTENTION):
-        backward = "attention_backward" if "backward" in name else "attention"
-        return of("attention", backward, "table")
+        entry = FLASH_2 if name.startswith("_flash_attention") else "attention"
+        return of("attention", f"{entry}_backward" if "backward" in name else entry, "table")
     if func._overloadpacket in flop_registry or name in _GROUPED:
         is_product = name in ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", *_GROUPED)
         return of("gemm", "", "table" if is_product else "flops")
@@ -312,11 +314,16 @@ class KernelPricer:
         inputs: Sequence[Any],
         moved: int,
     ) -> Work:
-        """A causal mask halves the operations; the backward pass counts twice the forward pass."""
-        backward = operator.entry == "attention_backward"
+        """A causal mask halves the operations; the backward pass counts twice the forward pass.
+
+        Tensors are (sequences, heads, rows, width), those of flash_attn (sequences, rows, heads,
+        width).
+        """
+        backward = operator.entry.endswith("_backward")
         query, key = inputs[1:3] if backward else inputs[0:2]
-        heads = math.prod(query.shape[:-2])
-        rows, columns, width = query.shape[-2], key.shape[-2], query.shape[-1]
+        at = -3 if operator.entry.startswith(FLASH_2) else -2
+        rows, columns, width = query.shape[at], key.shape[at], query.shape[-1]
+        heads = math.prod(query.shape) / (rows * width)
         causal = any(each is True for each in call[0][3:]) or call[1].get("is_causal", False)
         flops = 4.0 * heads * rows * columns * width * (0.5 if causal else 1) * (1 + backward)
         model = Shape(

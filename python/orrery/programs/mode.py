@@ -22,6 +22,7 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import Call, Calls, Cost, forget_forms
+from .fusing import Fusing
 from .groups import FUNCTIONAL, Groups, is_collective
 from .kernels import KernelPricer, Operator, Work, operator_of, touched_bytes
 from .places import program_place
@@ -67,6 +68,7 @@ class Parts:
         #: Results of functional collectives, which have prices and clocks of their own.
         self.collectives = Calls(False)
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fusing = Fusing(session, storages)
         self.optimizing = 0
         session.phase = self.phase
 
@@ -114,6 +116,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self._values = parts.values
         self._calls = parts.calls
         self._known = parts.calls.known
+        self._fusing = parts.fusing
+        self._fusing.launch = self._launch
         #: Forms of the results of flex_attention.
         self._forms: "dict[Any, Any]" = {}
 
@@ -160,6 +164,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 return NotImplemented  # a subclass without operators of its own
         if not fake and self._values.unknown:
             fake = self._has_unknown(func, inputs)
+        if self._fusing.deferred and func.namespace in ("c10d", *FUNCTIONAL):
+            self._fusing.compute(pytree.tree_leaves((args, kwargs)))
         if func.namespace == "c10d":
             return self._parts.groups.run(func, args, kwargs)
         if func.namespace in FUNCTIONAL and is_collective(func):
@@ -212,6 +218,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             self._account(func, call.operator, (args, kwargs), inputs, outputs)
             return result
         self._session.record.operators += 1
+        if self._fusing.is_used and self._is_absorbed(call.operator, cost, inputs, outputs):
+            return result
         hold = self._parts.storages.hold
         for place in call.held:
             hold(outputs[place])
@@ -220,6 +228,22 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         else:
             self._charge(cost)
         return result
+
+    def _is_absorbed(
+        self, operator: Operator, cost: Cost, inputs: "list[Any]", outputs: "list[Any]"
+    ) -> bool:
+        """Return true for a call that compiled code fuses, which is then done.
+
+        Computes the deferred inputs of a kernel that is not fused.
+        """
+        fusing = self._fusing
+        if cost.work is None:
+            return False
+        if cost.work.source != "copy" and fusing.absorbs(operator, inputs, outputs):
+            return True
+        if fusing.deferred:
+            fusing.compute(inputs)
+        return False
 
     def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
         """Return true if a call reads unknown values of real tensors, or writes a part of them."""
@@ -310,6 +334,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _wait_for(self, tensor: Any) -> None:
         if is_on_device(tensor):
+            self._fusing.compute([tensor])
             self._session.clock.synchronize(self._session.clock.stream)
 
     def _run_fake(
@@ -439,11 +464,13 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> Cost:
         """Allocates the outputs of a device operator, prices the call and puts it on the clock."""
         self._session.record.operators += 1
+        cost = self._cost_of(func, operator, call, inputs, outputs)
+        if self._fusing.is_used and self._is_absorbed(operator, cost, inputs, outputs):
+            return cost
         hold = self._parts.storages.hold
         for each in outputs:
             if is_on_device(each):
                 hold(each)
-        cost = self._cost_of(func, operator, call, inputs, outputs)
         self._charge(cost)
         return cost
 
@@ -504,6 +531,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
     def launch_outside(self, name: str, tensors: Sequence[Any]) -> None:
         """Prices a kernel that PyTorch does not dispatch, and leaves its execution out."""
         self._session.record.operators += 1
+        self._fusing.compute(tensors)
         self._launch(name, self._parts.pricer.launched(name, tensors))
         for each in tensors:
             self._values.forget(each, name)
@@ -540,6 +568,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         leaves = pytree.tree_leaves((args, kwargs))
         result = self._attention_result(func, args, kwargs, leaves)
         inputs = [each for each in leaves if is_on_device(each)]
+        self._fusing.compute(inputs)
         outputs = [each for each in pytree.tree_leaves(result) if is_on_device(each)]
         for each in outputs:
             self._parts.storages.hold(each)

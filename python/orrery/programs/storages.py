@@ -43,11 +43,13 @@ class Storages:
         self._gpu = gpu
         self._blocks: "dict[int, Block]" = {}
         self._held: "dict[int, _Held]" = {}
+        #: Results of compiled code that no kernel has computed, by address (fusing.py).
+        self.deferred: "dict[int, Any]" = {}
         self._resize = torch.UntypedStorage.resize_
         torch.UntypedStorage.resize_ = self._resizer()
 
     def hold(self, tensor: Any) -> None:
-        """Allocates the storage of a tensor of the device, unless it is known.
+        """Allocates the storage of a tensor of the device, unless it is known or deferred.
 
         Raises
         ------
@@ -56,12 +58,16 @@ class Storages:
         """
         storage = tensor.untyped_storage()
         key = storage._cdata
-        if key in self._blocks:
+        if key in self._blocks or key in self.deferred:
             return
         size = storage.nbytes()
         self._blocks[key] = self._allocate(size)
         held = self._held[key] = _Held(storage, self._release)
         held.key = key
+
+    def is_held(self, tensor: Any) -> bool:
+        """Return true if the storage of a tensor has memory."""
+        return tensor.untyped_storage()._cdata in self._blocks
 
     def use(self, tensor: Any, stream: int) -> None:
         """Keeps the memory of a tensor until `stream` is idle (torch.Tensor.record_stream)."""

@@ -93,7 +93,9 @@ double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile&
     const double grouped = is_expert_product(kernel.name) ? profile.grouped : 1;
     return gemm_peak(used, profile) * grouped * tiled_share(kernel, profile);
   }
-  return profile.attention_rate * profile.attention_peak *
+  double rate = profile.attention_rate;
+  if (kernel.flash_2) rate = std::min(rate, profile.attention_flash_2);
+  return rate * profile.attention_peak *
          attention_growth(kernel, profile.attention_half, profile.attention_backward);
 }
 
@@ -102,6 +104,7 @@ FlopPerSecond arithmetic_rate(const Kernel& kernel, const GpuModel& gpu, Precisi
                               const CostProfile& profile) {
   const FlopPerSecond rate = gpu.peak(used) * arithmetic_share(kernel, used, profile);
   if (kernel.kind != Kernel::Kind::attention || used != Precision::bf16) return rate;
+  if (kernel.flash_2) return rate;
   const AttentionRate& least = profile.attention_least;
   return std::max(rate, least.most * attention_growth(kernel, least.half, least.backward));
 }

@@ -113,6 +113,10 @@ TEST(RecordedStep, EntriesOfTheKernelTables) {
   EXPECT_EQ(kernel_entry("norm"), KernelName::norm);
   EXPECT_EQ(kernel_entry("softmax"), KernelName::plain);
   EXPECT_EQ(kernel_entry("other"), KernelName::plain);
+  EXPECT_EQ(kernel_entry("attention_flash_2"), KernelName::attention);
+  EXPECT_EQ(kernel_entry("attention_flash_2_backward"), KernelName::attention_backward);
+  EXPECT_TRUE(is_flash_2("attention_flash_2_backward"));
+  EXPECT_FALSE(is_flash_2("attention_backward"));
 }
 
 TEST(RecordedStep, ValuesOfKernelNamesAreInTheOrderOfTheNames) {

@@ -55,6 +55,18 @@ TEST(OperatorPrices, StackHasItsFactorsOnKernelsAndLinks) {
                    2 * without.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value);
 }
 
+TEST(OperatorPrices, OlderKernelsOfAttentionHaveTheirRate) {
+  const Cluster cluster = nodes_of("dgx-h100", 1);
+  const OperatorPrices prices(cluster, 8);
+  Kernel attention{.kind = Kernel::Kind::attention, .m = 8192, .n = 8192, .k = 128, .batch = 32};
+  attention.flop = Flop{4.0 * 32 * 8192 * 8192 * 128};
+  const double newest = prices.kernel(attention, Precision::bf16).value;
+  attention.flash_2 = true;
+  const double share = cost_profile(cluster.gpu_model()).attention_flash_2;
+  EXPECT_LT(share, 0.7);
+  EXPECT_NEAR(prices.kernel(attention, Precision::bf16).value, newest / share, 0.01 * newest);
+}
+
 TEST(OperatorPrices, MissingPrecisionIsTheNextWiderOne) {
   const Cluster cluster = nodes_of("dgx-a100", 1);
   const OperatorPrices prices(cluster, 8);

@@ -10,11 +10,12 @@ from orrery_missing import missing_function  # type: ignore[import-not-found]
 def _attention(
     q: Any, k: Any, v: Any, dropout: float, scale: Optional[float], causal: bool
 ) -> "tuple[Any, Any]":
-    """Return the output and the logarithms of sums of PyTorch's flash operator."""
-    operator = torch.ops.aten._scaled_dot_product_flash_attention
-    turned = [each.transpose(1, 2) for each in (q, k, v)]
-    result = operator(*turned, dropout, causal, False, scale=scale)
-    return result[0].transpose(1, 2), result[1]
+    """Return the output and the logarithms of sums of the kernels of flash_attn in PyTorch."""
+    operator = torch.ops.aten._flash_attention_forward
+    result = operator(
+        q, k, v, None, None, q.shape[1], k.shape[1], dropout, causal, False, scale=scale
+    )
+    return result[0], result[1]
 
 
 def flash_attn_func(
