@@ -305,12 +305,13 @@ def test_notes_about_the_row_before_state_what_it_states(monkeypatch, tmp_path):
     columns |= {"usable": "iteration", "outcome": "ok", "source_key": "cards"}
     rows = [columns | {"notes": notes} for notes in (
         "natural routing, partial CUDA graphs", "as the row before, CUDA graphs off",
-        "repeat of the pretrain run from step 50 on", "same layout measured again")]  # fmt: skip
+        "repeat of the pretrain run from step 50 on", "repeat from step 50 on (0.7% apart)",
+        "same layout measured again")]  # fmt: skip
     rows.append(columns | {"notes": "as the row before", "source_key": "another"})
     monkeypatch.setattr(runs, "read", lambda name: [dict(row) for row in rows])
     found = runs.open_rows()
-    assert [row["balance"] for row in found] == ["natural"] * 3 + ["", ""]
-    assert [row["graphs"] for row in found] == ["partial", "none", "none", "", ""]
+    assert [row["balance"] for row in found] == ["natural"] * 4 + ["", ""]
+    assert [row["graphs"] for row in found] == ["partial", "none", "none", "none", "", ""]
     runs.write_stated(tmp_path / "stated.csv")
     head, first = (tmp_path / "stated.csv").read_text().splitlines()[:2]
     assert "measured" not in head.split(",")
