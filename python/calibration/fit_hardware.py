@@ -41,7 +41,10 @@ GPU_MEAN, GROUP_SD, GPU_SD = np.log(0.78), 0.4, 0.6
 # GPUs of Blackwell are one chip under different power limits, with the same measured kernels.
 SAME_CHIP_SD = 0.1
 STACK_SD, BOTH_SD, LOW_SD, EXPERTS_SD = 0.2, 0.12, 0.5, 0.3
-NETWORK_SD = 0.3
+# Rate between nodes. On V100 no collective was measured, and all runs are of one cluster with
+# Omni-Path, over which NCCL of that time reaches a part of the links' rate.
+NETWORK_SD = {"V100": 1.0}
+OTHER_NETWORK_SD = 0.3
 # A transferred rate of attention: what a generation's differs by, and a GPU's from the generation.
 ATTENTION_SD, GPU_ATTENTION_SD = 0.5, 0.2
 GROUPED_SD = 1  # rate of grouped products over that of padded ones
@@ -234,7 +237,7 @@ class HardwareFit:
             add(("group", h.group), GPU_MEAN, GROUP_SD)
             add(("gpu", h.name), 0, SAME_CHIP_SD if h.group == "Blackwell" else GPU_SD)
             add(("low", h.group), 0, LOW_SD)
-            add(("network", h.group), 0, NETWORK_SD)
+            add(("network", h.group), 0, NETWORK_SD.get(h.group, OTHER_NETWORK_SD))
             if h.group in BESIDE_ON:
                 add(("beside", h.group), BESIDE_MEAN, BESIDE_SD)
             if h.group in TRANSFERRED_ATTENTION:

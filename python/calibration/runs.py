@@ -71,7 +71,7 @@ WORDS = {
     "optimizer_bytes": ((r"precision-aware optimizer \(bf16 states\)", "8"),),
 }  # fmt: skip
 # Notes of a run that is the one of the row before, but for what they state themselves.
-REPEATED = re.compile(r"^(as the row before|repeat of the pretrain run)\b")
+REPEATED = re.compile(r"^(as the row before|repeat of the pretrain run|repeat from step)\b")
 # Rows of many documents, whose lengths and padding the source does not state.
 PACKED = re.compile(r"\bpacked rows of\b")
 

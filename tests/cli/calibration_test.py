@@ -118,7 +118,7 @@ def fit_by(monkeypatch, rows, time_of):
         made = []
         for row in rows:
             on = factors.get((row["framework"], row["gpu"]), {})
-            names = ("compute", "experts", "attention", "grouped")
+            names = ("compute", "experts", "attention", "grouped", "network")
             time = time_of(row, {name: float(on.get(name, 1)) for name in names})
             made.append({"iter_time_s": str(time), "reason": "rests on: kin complete dense scaled; "
                          f"stack {row['framework']}"})  # fmt: skip
@@ -146,6 +146,20 @@ def test_a_transferred_attention_has_a_rate_of_its_own(monkeypatch):
         assert float(made["fast", gpu]["compute"]) == pytest.approx(0.5, rel=0.1)
     assert float(made["fast", "TPU-v6e"]["attention"]) < 0.65, "as its relatives"
     assert "attention" not in made["fast", "B200"], "measured there"
+
+
+def test_runs_alone_tell_the_rate_between_nodes_of_v100s(monkeypatch):
+    def time_of(row, on):
+        return (1 - row["share"]) / on["compute"] + row["share"] / on["network"]
+
+    rows = []
+    for gpu in ("V100-32GB", "MI300X"):
+        for share in (0, 0.3):  # part of a step in exchanges
+            seconds = time_of({"share": share}, {"compute": 0.7, "network": 0.3})
+            rows.append(row_of("fast", gpu, seconds, f"{share} {gpu}") | {"share": share})
+    made = fit_by(monkeypatch, rows, time_of)
+    assert float(made["fast", "V100-32GB"]["network"]) == pytest.approx(0.3, rel=0.15)
+    assert float(made["fast", "MI300X"]["network"]) > 0.4, "closer to what was measured alone"
 
 
 def test_grouped_experts_have_a_rate_of_their_own_where_padded_ones_ran_too(monkeypatch):
@@ -305,12 +319,13 @@ def test_notes_about_the_row_before_state_what_it_states(monkeypatch, tmp_path):
     columns |= {"usable": "iteration", "outcome": "ok", "source_key": "cards"}
     rows = [columns | {"notes": notes} for notes in (
         "natural routing, partial CUDA graphs", "as the row before, CUDA graphs off",
-        "repeat of the pretrain run from step 50 on", "same layout measured again")]  # fmt: skip
+        "repeat of the pretrain run from step 50 on", "repeat from step 50 on (0.7% apart)",
+        "same layout measured again")]  # fmt: skip
     rows.append(columns | {"notes": "as the row before", "source_key": "another"})
     monkeypatch.setattr(runs, "read", lambda name: [dict(row) for row in rows])
     found = runs.open_rows()
-    assert [row["balance"] for row in found] == ["natural"] * 3 + ["", ""]
-    assert [row["graphs"] for row in found] == ["partial", "none", "none", "", ""]
+    assert [row["balance"] for row in found] == ["natural"] * 4 + ["", ""]
+    assert [row["graphs"] for row in found] == ["partial", "none", "none", "none", "", ""]
     runs.write_stated(tmp_path / "stated.csv")
     head, first = (tmp_path / "stated.csv").read_text().splitlines()[:2]
     assert "measured" not in head.split(",")

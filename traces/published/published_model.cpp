@@ -30,6 +30,9 @@ struct KnownModel {
   std::uint32_t window = 0;        ///< AttentionWindow.size
   std::uint32_t window_every = 0;  ///< AttentionWindow.every
   bool tied = false;
+  /// True if the router corrects the loads of experts by a bias of each expert instead of a loss,
+  /// so that they stay nearly even on any data (arXiv:2408.15664; DeepSeek-V3, arXiv:2412.19437).
+  bool evens_loads = false;
   std::string_view refused = {};  ///< part of the model that no scenario can express
 };
 constexpr std::string_view kStateSpace = "state-space layers";
@@ -41,18 +44,18 @@ constexpr std::string_view kIndexed = "attention that selects tokens by an index
 constexpr std::array kKnownModels = {
     KnownModel{.named = "deepseek-v3.2", .refused = kIndexed},  // arXiv:2512.02556
     KnownModel{.named = "deepseek-v4", .refused = kIndexed},
-    KnownModel{.named = "deepseek-v3", .preset = "deepseek-v3"},
-    KnownModel{.named = "deepseek3", .preset = "deepseek-v3"},
+    KnownModel{.named = "deepseek-v3", .preset = "deepseek-v3", .evens_loads = true},
+    KnownModel{.named = "deepseek3", .preset = "deepseek-v3", .evens_loads = true},
     KnownModel{.named = "deepseek-v2-lite", .preset = "deepseek-v2-lite-16b"},
     KnownModel{.named = "deepseek2-16b", .preset = "deepseek-v2-lite-16b"},  // MaxText's name
     KnownModel{.named = "deepseek-v2", .preset = "deepseek-v2-236b"},
     KnownModel{.named = "deepseekv2", .preset = "deepseek-v2-236b"},
-    KnownModel{.named = "moonlight", .preset = "moonlight-16b-a3b"},
-    KnownModel{.named = "kimi-k2", .preset = "kimi-k2-1t"},
+    KnownModel{.named = "moonlight", .preset = "moonlight-16b-a3b", .evens_loads = true},
+    KnownModel{.named = "kimi-k2", .preset = "kimi-k2-1t", .evens_loads = true},
     KnownModel{.named = "kimi-linear", .refused = kLinear},  // arXiv:2510.26692
-    KnownModel{.named = "glm-4.5-air", .preset = "glm-4.5-air-106b"},
+    KnownModel{.named = "glm-4.5-air", .preset = "glm-4.5-air-106b", .evens_loads = true},
     // Trained from GLM-4.5-Air (arXiv:2512.16144).
-    KnownModel{.named = "intellect-3", .preset = "glm-4.5-air-106b"},
+    KnownModel{.named = "intellect-3", .preset = "glm-4.5-air-106b", .evens_loads = true},
     KnownModel{.named = "hunyuan3", .preset = "hunyuan3-295b-a21b"},
     KnownModel{.named = "llama4-maverick", .preset = "llama4-maverick-400b"},
     KnownModel{.named = "llama4-scout", .preset = "llama4-scout-109b"},
@@ -222,7 +225,8 @@ void take_window(const TableRow& row, const KnownModel& known, const Model& simi
 }
 
 /// Reads the distribution of tokens over experts: forced to be equal, or the busiest rank's load.
-void take_balance(const TableRow& row, Experts& experts, std::vector<std::string>& assumed) {
+void take_balance(const TableRow& row, const KnownModel& known, Experts& experts,
+                  std::vector<std::string>& assumed) {
   if (row.capacity) experts.set_capacity(*row.capacity);
   if (row.padded) experts.set_padded(*row.padded == 1);
   const std::string dispatch = lower_case(row.dispatch);
@@ -237,6 +241,10 @@ void take_balance(const TableRow& row, Experts& experts, std::vector<std::string
     return;
   }
   if (balance == "natural") {
+    if (known.evens_loads) {
+      assumed.push_back("natural routing evened by the router's bias");
+      return;
+    }
     experts.set_routing(std::string(name_of(ExpertRouting::natural)));
     return;
   }
@@ -279,14 +287,14 @@ void take_expert_sizes(const TableRow& row, const Model& similar, Model& model) 
   experts.set_every(row.expert_every.value_or(every));
 }
 
-void take_experts(const TableRow& row, const Model& similar, Model& model,
+void take_experts(const TableRow& row, const KnownModel& known, const Model& similar, Model& model,
                   std::vector<std::string>& assumed) {
   if (!row.moe_experts) return;
   Experts& experts = *model.mutable_experts();
   experts.set_count(*row.moe_experts);
   experts.set_top_k(needed(row.moe_topk, "moe_topk"));
   take_expert_sizes(row, similar, model);
-  take_balance(row, experts, assumed);
+  take_balance(row, known, experts, assumed);
 }
 
 /// Sets whether one table serves as embedding and output, by the published number of parameters if
@@ -328,7 +336,7 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   const Model similar = similar_model(known);
   take_attention(row, known, similar, model, assumed);
   take_window(row, known, similar, model, assumed);
-  take_experts(row, similar, model, assumed);
+  take_experts(row, known, similar, model, assumed);
   try {
     resolve(model, {}, "model");
     fill_defaults(model);

@@ -24,16 +24,6 @@ struct Demand {
 };
 using Demands = std::map<Communicator, std::set<Demand>>;
 
-CollectiveKind kind_of(OpCollective collective) {
-  switch (collective) {
-    case OpCollective::all_reduce: return CollectiveKind::all_reduce;
-    case OpCollective::reduce_scatter: return CollectiveKind::reduce_scatter;
-    case OpCollective::all_gather: return CollectiveKind::all_gather;
-    case OpCollective::none: break;
-  }
-  throw Error(ErrorKind::internal, "a collective operation names its kind");
-}
-
 using Loads = PlanFlows::Loads;
 
 /// Subtracts the flows of a part of `loads`; both ascend by link.

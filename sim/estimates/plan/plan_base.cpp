@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "core/error.hpp"
 #include "sim/estimates/collectives/collective_groups.hpp"
 
 namespace orrery::estimates {
@@ -55,6 +56,16 @@ void cut_out(const GpuGroup& ring, const std::vector<std::uint32_t>& gone,
 }
 
 }  // namespace
+
+CollectiveKind kind_of(OpCollective collective) {
+  switch (collective) {
+    case OpCollective::all_reduce: return CollectiveKind::all_reduce;
+    case OpCollective::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case OpCollective::all_gather: return CollectiveKind::all_gather;
+    case OpCollective::none: break;
+  }
+  throw Error(ErrorKind::internal, "a collective operation names its kind");
+}
 
 std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to) {
   if (cluster.domain_of(from) == cluster.domain_of(to)) return 0;
@@ -283,6 +294,22 @@ const std::vector<GpuGroup>& PlanBase::groups(std::uint32_t stage, Communicator 
   return groups;
 }
 
+std::vector<GpuGroup> PlanBase::groups_of_all(std::uint32_t stage, Communicator which) const {
+  std::vector<GpuGroup> groups;
+  std::vector<bool> done(std::size_t{graph_.data()} * graph_.members());
+  for (std::uint32_t place = 0; place < done.size(); ++place) {
+    if (done[place]) continue;
+    GpuGroup& gpus = groups.emplace_back();
+    const RankId first = graph_.rank(place / graph_.members(), stage, place % graph_.members());
+    for (const RankId peer : graph_.communicator(which, first)) {
+      const StepGraph::Position at = graph_.position(peer);
+      done[std::size_t{at.replica} * graph_.members() + at.member] = true;
+      gpus.push_back(placement_[peer.value]);
+    }
+  }
+  return groups;
+}
+
 std::uint32_t PlanBase::domains(std::uint32_t stage, Communicator which) {
   const auto [entry, fresh] = domains_.try_emplace({stage, which});
   if (!fresh) return entry->second;
@@ -377,6 +404,28 @@ const std::vector<PlanBase::Phase>& PlanBase::collective(std::uint32_t stage, Co
     phases.push_back({add(std::move(phase.links)), phase.share, phase.latency});
   }
   return phases;
+}
+
+double PlanBase::seconds_per_byte(std::uint32_t stage, Communicator which, CollectiveKind kind,
+                                  CollectiveAlgorithm algorithm) {
+  const auto slowest = [this](const std::vector<LinkLoad>& loads) {
+    double most = 0;
+    for (const LinkLoad& load : loads) {
+      most = std::max(most, load.flows / link_rate(cluster_, profile_, load.link));
+    }
+    return most;
+  };
+  double sum = 0;
+  if (of_all(which)) {
+    for (const Phase& phase : collective(stage, which, kind, algorithm)) {
+      sum += phase.share * slowest(links(phase.flow));
+    }
+    return sum;
+  }
+  const auto schedule =
+      collective_schedule(cluster_, kind, algorithm, groups_of_all(stage, which));
+  for (const CollectivePhase& phase : schedule.phases) sum += phase.share * slowest(phase.links);
+  return sum;
 }
 
 CollectiveAlgorithm PlanBase::fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,

@@ -84,6 +84,11 @@ class PlanBase {
   /// only if of_all(). Throws as collective_schedule().
   const std::vector<Phase>& collective(std::uint32_t stage, Communicator which,
                                        CollectiveKind kind, CollectiveAlgorithm algorithm);
+  /// Returns the seconds for each byte of a collective that all communicators of a stage execute at
+  /// once and alone, without latencies. Any communicator of gradients or parameters, also if not
+  /// of_all(). Throws as collective_schedule().
+  double seconds_per_byte(std::uint32_t stage, Communicator which, CollectiveKind kind,
+                          CollectiveAlgorithm algorithm);
   /// Returns the algorithm that choose_algorithm() finds for the communicators of a stage; cached.
   /// Call only if of_all().
   CollectiveAlgorithm fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,
@@ -144,6 +149,8 @@ class PlanBase {
   std::uint32_t transfer_of_fewer(std::uint32_t from, std::uint32_t to, bool back);
   /// Returns the cached rings of a stage, or computes them.
   const Rings& rings(std::uint32_t stage, Communicator which);
+  /// Returns the GPUs of all communicators of a stage.
+  std::vector<GpuGroup> groups_of_all(std::uint32_t stage, Communicator which) const;
   /// Returns the link loads of one flow per edge.
   std::vector<LinkLoad> links_of(const std::vector<std::pair<GpuId, GpuId>>& edges);
   /// Derives a ring collective from the larger job's rings: the neighbours of a lost replica become
@@ -174,6 +181,8 @@ class PlanBase {
   std::optional<std::vector<std::uint32_t>> lost_;
 };
 
+/// Returns the kind of a program's collective. Throws an internal Error for `none`.
+CollectiveKind kind_of(OpCollective collective);
 /// Returns the number of pairs of neighbouring stages; with chunks the last and the first stage are
 /// neighbours too.
 std::uint32_t stage_borders(const StepGraph& graph);

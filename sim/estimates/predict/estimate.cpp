@@ -26,11 +26,14 @@ void by_walk(StepGraph& graph, const Cluster& cluster, const MachineCosts& machi
         kind == OpCollective::all_reduce ? ring_all_reduce(among) : ring_half(among);
     return FreeTime{cost.share / rings.channels * rings.each, cost.rounds * rings.round};
   };
+  const auto exchanges = [&](std::uint32_t stage, Communicator which, OpCollective kind) {
+    return collective(stage, which, kind).each;
+  };
   const FreeStep step =
       free_step({.graph = graph,
                  .micro_batches = graph.micro_batches() / graph.data(),
                  .classes = ground.classes(),
-                 .prices = block_prices(cluster, graph, ground.block_groups(), machine),
+                 .prices = block_prices(cluster, graph, ground.block_groups(), exchanges, machine),
                  .transfer = transfer,
                  .collective = collective});
   estimate.step_s = step.duration;

@@ -8,41 +8,9 @@
 namespace orrery::estimates {
 namespace {
 
-/// Returns the seconds for each byte of a reduce-scatter or an all-gather of a communicator: a ring
-/// uses the NICs of all its ranks in a domain.
-double seconds_per_byte(const StepGraph& graph, Communicator which, const Cluster& cluster,
-                        const CostProfile& profile) {
-  const StepGraph::Lie lie = graph.lie_of(which);
-  if (lie.size < 2) return 0;
-  const std::uint32_t apart = lie.stride * (graph.is_pipeline_last() ? 1 : graph.pipeline());
-  const std::uint32_t inside =
-      std::clamp(cluster.gpus_per_domain() / std::max(1u, apart), 1u, lie.size);
-  const Cluster::Shape& shape = cluster.shape();
-  const GpuModel& gpu = cluster.gpu_model();
-  const BytesPerSecond near =
-      (gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie) * std::max(0.01, profile.nvlink);
-  const BytesPerSecond nics = shape.nic_bandwidth * double(shape.nics_per_node) /
-                              double(shape.gpus_per_node) * profile.network * double(inside);
-  const double share = ring_half(lie.size).share;
-  if (inside == lie.size) return share / near.value;
-  return share / (inside == 1 ? nics : std::min(near, nics)).value;
-}
-
-/// Bytes of a step that a rank exchanges for each of its parameters.
-double bytes_per_parameter(const StepGraph& graph) {
-  const Job& job = graph.job();
-  const Sharding sharded = sharding_of(job.layout());
-  const double element = value_bytes(job);
-  const double gradient = job.gradient_bytes() > 0 ? job.gradient_bytes() : element;
-  const double passes = std::max(1.0, double(graph.micro_batches()) / graph.data());
-  const double gathered = job.overlaps().parameters() ? element : 0;
-  switch (sharded) {
-    case Sharding::nothing: return 2 * gradient;
-    case Sharding::optimizer: return gradient + gathered;
-    case Sharding::gradients: return passes * gradient + gathered;
-    case Sharding::parameters: return passes * (gradient + 2 * gathered);
-  }
-  return 0;
+/// Returns the micro-batches of each replica, at least 1.
+double passes_of(const StepGraph& graph) {
+  return std::max(1.0, double(graph.micro_batches()) / graph.data());
 }
 
 /// Returns the seconds of a stage's computation beside which a step exchanges: the first forward
@@ -54,27 +22,55 @@ double computation_beside(const StepGraph& graph, std::uint32_t stage,
     once += prices[block].compute.value + prices[block].tensor.value;
   }
   const bool each = sharding_of(graph.job().layout()) >= Sharding::gradients;
-  return once * (each ? std::max(1.0, double(graph.micro_batches()) / graph.data()) : 1);
+  return once * (each ? passes_of(graph) : 1);
 }
 
 }  // namespace
 
-Seconds exchange_beside(const StepGraph& graph, std::uint32_t stage, const Cluster& cluster,
-                        const CostProfile& profile) {
-  if (!graph.job().overlap() || graph.job().has_program() || graph.job().has_pace()) return {};
+std::vector<Exchange> exchanges_beside(const StepGraph& graph, std::uint32_t stage) {
+  using enum OpCollective;
+  const Job& job = graph.job();
+  if (!job.overlap() || job.has_program() || job.has_pace()) return {};
+  const Sharding sharded = sharding_of(job.layout());
+  const double element = value_bytes(job);
+  const double gradient = job.gradient_bytes() > 0 ? job.gradient_bytes() : element;
+  const double reductions = sharded >= Sharding::gradients ? passes_of(graph) : 1;
+  const double gathers = sharded == Sharding::parameters ? 2 * passes_of(graph) : 1;
   const StepGraph::Share held = graph.parameters(stage);
-  const double dense = seconds_per_byte(graph, Communicator::shard, cluster, profile);
-  const double expert = seconds_per_byte(graph, Communicator::expert_gradient, cluster, profile);
-  return Seconds{(held.dense * dense + held.expert * expert) * bytes_per_parameter(graph)};
+  std::vector<Exchange> found;
+  const auto add = [&](Communicator which, OpCollective kind, double bytes) {
+    if (bytes > 0 && graph.communicator_size(which) > 1) found.push_back({which, kind, {bytes}});
+  };
+  if (sharded == Sharding::nothing) {
+    add(Communicator::gradient, all_reduce, held.dense * gradient);
+    add(Communicator::expert_gradient, all_reduce, held.expert * gradient);
+    return found;
+  }
+  add(Communicator::shard, reduce_scatter, held.dense * gradient * reductions);
+  add(Communicator::expert_gradient, reduce_scatter, held.expert * gradient * reductions);
+  add(Communicator::replicate, all_reduce,
+      held.dense * gradient / graph.communicator_size(Communicator::shard));
+  if (!job.overlaps().parameters()) return found;
+  add(Communicator::shard, all_gather, held.dense * element * gathers);
+  add(Communicator::expert_gradient, all_gather, held.expert * element * gathers);
+  return found;
 }
 
-Seconds exchange_load(const StepGraph& graph, const Cluster& cluster, const CostProfile& profile,
-                      const std::vector<BlockPrice>& prices) {
+Seconds exchange_time(const StepGraph& graph, std::uint32_t stage, const ExchangePrice& price) {
+  double sum = 0;
+  for (const Exchange& each : exchanges_beside(graph, stage)) {
+    sum += each.bytes.value * price(stage, each.communicator, each.collective);
+  }
+  return Seconds{sum};
+}
+
+Seconds exchange_load(const StepGraph& graph, double beside, const std::vector<BlockPrice>& prices,
+                      const ExchangePrice& price) {
   double most = 0;
-  for (std::uint32_t stage = 0; profile.beside > 0 && stage < graph.pipeline(); ++stage) {
-    const double exchange = exchange_beside(graph, stage, cluster, profile).value;
+  for (std::uint32_t stage = 0; beside > 0 && stage < graph.pipeline(); ++stage) {
+    const double exchange = exchange_time(graph, stage, price).value;
     if (exchange <= 0) continue;
-    const double lengthened = profile.beside * exchange;
+    const double lengthened = beside * exchange;
     const double computed = computation_beside(graph, stage, prices);
     most = std::max(most, std::min(lengthened, computed + lengthened - exchange));
   }

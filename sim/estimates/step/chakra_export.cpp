@@ -81,7 +81,9 @@ ChakraExport::ChakraExport(StepGraph& graph, const Cluster& cluster,
   std::vector<GpuId> placement;
   for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) placement.push_back({rank});
   const BlockGroups groups = block_groups(graph, cluster, placement);
-  for (const BlockPrice& cost : block_prices(cluster, graph, groups)) {
+  const CostProfile profile = job_profile(graph.job(), cluster);
+  PlanBase base(cluster, graph, profile, placement);
+  for (const BlockPrice& cost : block_prices(cluster, graph, groups, planned_exchanges(base))) {
     seconds_.push_back(cost.compute.value + cost.tensor.value);
   }
 }

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/estimates/prices/exchange_load.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/stacks.hpp"
 
@@ -141,7 +140,8 @@ CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCos
 }
 
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
-                                     const BlockGroups& groups, const MachineCosts& machine) {
+                                     const BlockGroups& groups, const ExchangePrice& exchanges,
+                                     const MachineCosts& machine) {
   const Precision precision = product_precision(precision_of(graph.job()));
   const CostProfile profile = job_profile(graph.job(), cluster, machine);
   std::vector<BlockPrice> prices;
@@ -149,7 +149,7 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
     prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
   }
   const Seconds rest = rest_of_step(machine, graph.job()) +
-                       exchange_load(graph, cluster, profile, prices);
+                       exchange_load(graph, profile.beside, prices, exchanges);
   for (const std::uint32_t block : optimizer_blocks(graph)) {
     if (machine.update) {  // paced ranks are slow in their micro-batches only
       prices[block].compute = prices[block].products = prices[block].memory = {};
@@ -159,6 +159,13 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
     }
   }
   return prices;
+}
+
+ExchangePrice planned_exchanges(PlanBase& base, CollectiveAlgorithm algorithm) {
+  if (algorithm == CollectiveAlgorithm::automatic) algorithm = CollectiveAlgorithm::ring;
+  return [&base, algorithm](std::uint32_t stage, Communicator which, OpCollective kind) {
+    return base.seconds_per_byte(stage, which, kind_of(kind), algorithm);
+  };
 }
 
 Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
@@ -172,12 +179,13 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       groups_(whole.stepper != nullptr && is_within_replicas(graph)
                   ? whole.stepper->groups_.of(whole.kept)
                   : replica_groups(graph, cluster, placement)),
-      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_), options.machine)),
-      codes_(codes_on(options.machine, graph.job(), cluster)),
       plan_base_(cluster, graph, profile_, placement,
                  whole.stepper == nullptr
                      ? estimates::Whole{}
                      : estimates::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
+      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_),
+                           planned_exchanges(plan_base_, options.algorithm), options.machine)),
+      codes_(codes_on(options.machine, graph.job(), cluster)),
       engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
 
 void Stepper::set_collectives(const CollectiveTable& table) {

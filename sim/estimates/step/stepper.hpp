@@ -15,6 +15,7 @@
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/plan/plan_base.hpp"
+#include "sim/estimates/prices/exchange_load.hpp"
 #include "sim/estimates/prices/machine_costs.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "topologies/cluster.hpp"
@@ -28,9 +29,15 @@ namespace orrery::estimates {
 CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCosts& machine = {});
 /// Returns the price of every block of a job on its software stack, including the stack's additions
 /// to each step, which belong to the optimizer's blocks; values of `machine` replace those of the
-/// stack. Throws bad_input if the GPU lacks the job's precision.
+/// stack. `exchanges`: price of the exchanges that lengthen the computation beside them. Throws
+/// bad_input if the GPU lacks the job's precision.
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
-                                     const BlockGroups& groups, const MachineCosts& machine = {});
+                                     const BlockGroups& groups, const ExchangePrice& exchanges,
+                                     const MachineCosts& machine = {});
+/// Returns the price of exchanges as plans with this cache execute them: by `algorithm`, or by
+/// rings if it is automatic. The cache must outlive the result.
+ExchangePrice planned_exchanges(PlanBase& base,
+                                CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring);
 
 /// Returns the number of hosts and links that an engine needs for the plans of a job. Without
 /// `full_detail` at most 16,384 links or a quarter of the GPUs, which only a step with thousands of
@@ -180,10 +187,10 @@ class Stepper {
   const CostProfile profile_;
   const Seconds rest_;
   const ReplicaGroups groups_;
+  PlanBase plan_base_;
   std::vector<BlockPrice> prices_;
   CollectiveTable collectives_;
   GradientCodes codes_;
-  PlanBase plan_base_;
   /// SimGrid allows one engine per process, so steppers share the engine.
   std::shared_ptr<Engine> engine_;
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;

@@ -162,9 +162,24 @@ TEST(PublishedModel, ColumnsOfTheModelTakePrecedence) {
   EXPECT_EQ(published_run(wide).job.model().head_size(), 256u);
 }
 
+TEST(PublishedModel, NaturalRoutingIsEvenIfTheRouterEvensLoads) {
+  for (const auto& [name, is_even] : {std::pair{"deepseek-v3-671b", true},
+                                      {"deepseek-v2-236b", false}}) {
+    TableRow row = deepseek_row("MLA", 2048);
+    row.model = name;
+    row.balance = "natural";
+    const PublishedRun run = published_run(row);
+    ASSERT_EQ(run.refusal, "") << name;
+    EXPECT_EQ(run.job.model().experts().routing() == "natural", !is_even) << name;
+    EXPECT_EQ(states(run, "natural routing evened by the router's bias"), is_even) << name;
+    row.balance = "1.5";
+    EXPECT_DOUBLE_EQ(published_run(row).job.model().experts().skew(), 1.5) << name;
+  }
+}
+
 TEST(PublishedModel, RoutingIsForcedNaturalOrALoad) {
   const auto with = [](const char* balance, const char* framework = "nemo") {
-    TableRow row = deepseek_row("MLA", 2048);
+    TableRow row = sparse_row("qwen3-30b-a3b", 48, 2048, 32, "4", 768, 151936, 128, 8);
     row.balance = balance;
     row.framework = framework;
     return published_run(row);

@@ -1,7 +1,12 @@
 #include "sim/estimates/prices/exchange_load.hpp"
 
+#include <map>
+#include <utility>
+
 #include <gtest/gtest.h>
 
+#include "sim/estimates/plan/in_order.hpp"
+#include "sim/estimates/step/stepper.hpp"
 #include "tests/sim/run.hpp"
 #include "tests/traces/small_job.hpp"
 #include "topologies/builder.hpp"
@@ -10,8 +15,10 @@
 namespace orrery::estimates {
 namespace {
 
-Cluster two_nodes() {
-  const LoadedScenario loaded = testing::small_scenario(1, 1, 16);
+using enum OpCollective;
+
+Cluster nodes_of_eight(int gpus) {
+  const LoadedScenario loaded = testing::small_scenario(1, 1, gpus);
   return build_cluster(loaded.scenario.cluster(), loaded.places);
 }
 
@@ -22,57 +29,133 @@ Job sharded_job(Sharding sharding, std::uint32_t replicas, std::uint32_t global_
   return job;
 }
 
-double seconds_of(const Job& job) {
-  return exchange_beside(StepGraph(job), 0, two_nodes(), cost_profile("H100")).value;
+using Sums = std::map<std::pair<Communicator, OpCollective>, double>;
+
+Sums exchanged(const StepGraph& graph, std::uint32_t stage) {
+  Sums sums;
+  for (const Exchange& each : exchanges_beside(graph, stage)) {
+    sums[{each.communicator, each.collective}] += each.bytes.value;
+  }
+  return sums;
 }
 
-TEST(ExchangeLoad, GradientsAndParametersGoRoundOverTheNicsOfANode) {
-  const StepGraph graph(sharded_job(Sharding::optimizer, 16, 16));
-  const Cluster cluster = two_nodes();
-  CostProfile profile = cost_profile("H100");
-  profile.network = 0.5;  // slower than NVLink's ring
-  const Cluster::Shape& shape = cluster.shape();
-  const double node = shape.nic_bandwidth.value * shape.nics_per_node * profile.network;
-  const double bytes = graph.parameters(0).dense * (2 + 2) * 15 / 16;
-  EXPECT_GT(graph.parameters(0).dense, 1e8);
-  EXPECT_NEAR(exchange_beside(graph, 0, cluster, profile).value, bytes / node, 1e-12);
+/// Bytes of the collectives in the program of a stage.
+Sums in_program(StepGraph& graph, std::uint32_t stage) {
+  Sums sums;
+  for (const Op& op : graph.program(stage, graph.micro_batches() / graph.data()).ops) {
+    if (op.kind == OpKind::collective) sums[{op.communicator, op.collective}] += op.bytes.value;
+  }
+  return sums;
 }
 
-TEST(ExchangeLoad, NothingLeavesANodeFasterThanInsideIt) {
-  const double inside = seconds_of(sharded_job(Sharding::optimizer, 8, 8));
-  EXPECT_GT(inside, 0);
-  EXPECT_LT(inside, seconds_of(sharded_job(Sharding::optimizer, 16, 16)));
+void expect_those_of_the_program(const Job& job, const std::string& what) {
+  StepGraph graph(job);
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    const Sums found = exchanged(graph, stage), there = in_program(graph, stage);
+    ASSERT_EQ(found.size(), there.size()) << what;
+    EXPECT_FALSE(found.empty()) << what;
+    for (const auto& [key, bytes] : there) {
+      EXPECT_NEAR(found.at(key) / bytes, 1, 1e-9) << what << ", stage " << stage;
+    }
+  }
 }
 
-TEST(ExchangeLoad, ShardedParametersAreExchangedForEachMicroBatch) {
-  const double once = seconds_of(sharded_job(Sharding::parameters, 16, 16));
-  EXPECT_NEAR(seconds_of(sharded_job(Sharding::parameters, 16, 64)), 4 * once, 1e-12);
-  EXPECT_NEAR(once, 1.5 * seconds_of(sharded_job(Sharding::optimizer, 16, 16)), 1e-12)
-      << "gathered twice";
+TEST(ExchangeLoad, ExchangesAreTheCollectivesOfTheProgram) {
+  for (const Sharding sharding : {Sharding::nothing, Sharding::optimizer, Sharding::gradients,
+                                  Sharding::parameters}) {
+    for (const std::uint32_t batch : {16u, 64u}) {
+      Job job = sharded_job(sharding, 16, batch);
+      const std::string what =
+          std::to_string(static_cast<int>(sharding)) + ", batch " + std::to_string(batch);
+      expect_those_of_the_program(job, what);
+      if (sharding == Sharding::nothing) continue;
+      job.mutable_layout()->set_shard_group(8);
+      expect_those_of_the_program(job, what + ", groups of eight");
+    }
+  }
+}
+
+TEST(ExchangeLoad, ParametersGatheredAfterTheUpdateAreNotBesideComputation) {
+  Job job = sharded_job(Sharding::optimizer, 16, 16);
+  job.mutable_overlaps()->set_parameters(false);
+  const Sums found = exchanged(StepGraph(job), 0);
+  EXPECT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found.contains({Communicator::shard, reduce_scatter}));
 }
 
 TEST(ExchangeLoad, NothingIsBesideComputationWithoutOverlap) {
   Job job = sharded_job(Sharding::optimizer, 16, 16);
+  EXPECT_FALSE(exchanges_beside(StepGraph(job), 0).empty());
   job.set_overlap(false);
-  EXPECT_EQ(seconds_of(job), 0);
-  EXPECT_EQ(seconds_of(sharded_job(Sharding::optimizer, 1, 16)), 0) << "nothing to exchange";
+  EXPECT_TRUE(exchanges_beside(StepGraph(job), 0).empty());
+  EXPECT_TRUE(exchanges_beside(StepGraph(sharded_job(Sharding::optimizer, 1, 16)), 0).empty())
+      << "nothing to exchange";
+}
+
+TEST(ExchangeLoad, TimeIsTheSumOverCollectivesAtTheirPrices) {
+  const StepGraph graph(sharded_job(Sharding::optimizer, 16, 16));
+  const double parameters = graph.parameters(0).dense;
+  EXPECT_GT(parameters, 1e8);
+  const auto price = [](std::uint32_t, Communicator which, OpCollective kind) {
+    EXPECT_EQ(which, Communicator::shard);
+    return kind == all_gather ? 3e-12 : 1e-12;
+  };
+  EXPECT_NEAR(exchange_time(graph, 0, price).value, parameters * 2 * 4e-12, 1e-12);
+}
+
+/// The price of plans is that of the walk, which lays out a few units only.
+TEST(ExchangeLoad, PlansAndTheWalkPriceAnExchangeAlike) {
+  for (const auto& [gpus, group] : {std::pair{8, 0u}, {16, 0u}, {64, 0u}, {64, 8u}, {64, 16u}}) {
+    Job job = sharded_job(Sharding::optimizer, static_cast<std::uint32_t>(gpus), 64);
+    if (group > 0) job.mutable_layout()->set_shard_group(group);
+    StepGraph graph(job);
+    const Cluster cluster = nodes_of_eight(gpus);
+    const CostProfile profile = cost_profile("H100");
+    std::vector<GpuId> placement;
+    for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) placement.push_back({rank});
+    PlanBase base(cluster, graph, profile, placement);
+    const ExchangePrice planned = planned_exchanges(base);
+    InOrder ground(graph, cluster);
+    for (const Exchange& each : exchanges_beside(graph, 0)) {
+      const InOrder::Rings rings = ground.rings(profile, 0, each.communicator);
+      const std::uint32_t among = graph.communicator_size(each.communicator);
+      const double share =
+          (each.collective == all_reduce ? ring_all_reduce(among) : ring_half(among)).share;
+      const double walked = share / rings.channels * rings.each;
+      EXPECT_GT(walked, 0);
+      EXPECT_NEAR(planned(0, each.communicator, each.collective) / walked, 1, 1e-9)
+          << gpus << " GPUs in groups of " << group;
+    }
+  }
+}
+
+TEST(ExchangeLoad, NothingLeavesANodeFasterThanInsideIt) {
+  const auto price = [](std::uint32_t gpus) {
+    StepGraph graph(sharded_job(Sharding::optimizer, gpus, 16));
+    const Cluster cluster = nodes_of_eight(static_cast<int>(gpus));
+    const CostProfile profile = cost_profile("H100");
+    std::vector<GpuId> placement;
+    for (std::uint32_t rank = 0; rank < gpus; ++rank) placement.push_back({rank});
+    PlanBase base(cluster, graph, profile, placement);
+    return exchange_time(graph, 0, planned_exchanges(base)).value;
+  };
+  EXPECT_GT(price(8), 0);
+  EXPECT_LT(price(8), price(16));
 }
 
 TEST(ExchangeLoad, OnlyComputationThatTheStepWaitsForBecomesLonger) {
   const StepGraph graph(sharded_job(Sharding::optimizer, 16, 16));
-  const Cluster cluster = two_nodes();
-  CostProfile profile = cost_profile("H100");
-  const double exchange = exchange_beside(graph, 0, cluster, profile).value;
-  const auto load = [&](double computed) {
+  const ExchangePrice price = [](std::uint32_t, Communicator, OpCollective) { return 1e-11; };
+  const double exchange = exchange_time(graph, 0, price).value;
+  const auto load = [&](double beside, double computed) {
     std::vector<BlockPrice> prices(graph.blocks().size());
     prices[graph.pass_blocks(0).front()].compute = {computed};
-    return exchange_load(graph, cluster, profile, prices).value;
+    return exchange_load(graph, beside, prices, price).value;
   };
-  EXPECT_EQ(load(2 * exchange), 0) << "no part by default";
-  profile.beside = 0.25;
-  EXPECT_NEAR(load(2 * exchange), exchange / 4, 1e-12);
-  EXPECT_NEAR(load(0.9 * exchange), 0.15 * exchange, 1e-12) << "1.15 instead of 1";
-  EXPECT_EQ(load(exchange / 2), 0) << "the exchange ends later anyway";
+  EXPECT_EQ(load(0, 2 * exchange), 0) << "no part by default";
+  EXPECT_NEAR(load(0.25, 2 * exchange), exchange / 4, 1e-12);
+  EXPECT_NEAR(load(0.25, 0.9 * exchange), 0.15 * exchange, 1e-12) << "1.15 instead of 1";
+  EXPECT_EQ(load(0.25, exchange / 2), 0) << "the exchange ends later anyway";
 }
 
 }  // namespace
