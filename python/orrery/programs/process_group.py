@@ -76,6 +76,7 @@ HEADERS = (
     "live/torch/control.hpp",
     "live/torch/program_store.hpp",
     "live/torch/operation.hpp",
+    "live/torch/operation_line.hpp",
     "live/torch/tensor_sums.hpp",
     "live/torch/group_worker.hpp",
     "live/torch/bypassing_work.hpp",
