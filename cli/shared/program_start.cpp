@@ -42,8 +42,8 @@ int unused_port() {
   return ntohs(address.sin_port);
 }
 
-/// Variables of prepare_attempt().
-constexpr std::array kAttemptVariables{"TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"};
+constexpr const char* kRestartCount = "TORCHELASTIC_RESTART_COUNT";
+constexpr const char* kMasterPort = "MASTER_PORT";
 
 }  // namespace
 
@@ -107,13 +107,13 @@ void prepare_environment(const Launch& launch) {
 }
 
 void prepare_attempt(std::size_t restart) {
-  set_variable(kAttemptVariables[0], std::to_string(restart));
-  set_variable(kAttemptVariables[1], std::to_string(unused_port()));
+  set_variable(kRestartCount, std::to_string(restart));
+  set_variable(kMasterPort, std::to_string(unused_port()));
 }
 
 std::map<std::string, std::string> attempt_environment() {
   std::map<std::string, std::string> found;
-  for (const char* const name : kAttemptVariables) {
+  for (const char* const name : {kRestartCount, kMasterPort}) {
     if (const char* const value = std::getenv(name)) found[name] = value;
   }
   return found;

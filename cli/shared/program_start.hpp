@@ -59,7 +59,7 @@ void prepare_environment(const Launch& launch);
 /// Sets the environment that differs between the attempts, of which `restart` came before. Throws
 /// an environment Error if no TCP port is unused.
 void prepare_attempt(std::size_t restart);
-/// Returns these variables of the present attempt, by name; none before the first.
+/// Returns the variables that prepare_attempt() has set, by name; none before the first attempt.
 std::map<std::string, std::string> attempt_environment();
 /// Sets the variable that attaches a process. `warm_file`: makes the process a warm one
 /// (live/programs/warm_process.hpp), whose answer goes to this file; empty: it is a rank. Throws as

@@ -87,7 +87,7 @@ void GroupMember::finish_step(GroupStep step, std::uint64_t epoch) {
       return;
     case GroupStep::deliver:
       if (!is_current) return;
-      done_ = std::min(std::max(done_, owed_), begun_);
+      done_ = std::clamp(owed_, done_, begun_);
       owed_ = owed_ < last_owed_ ? owed_ + 1 : 0;
       return;
     case GroupStep::perform:

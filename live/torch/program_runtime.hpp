@@ -39,7 +39,7 @@ class ProgramRuntime {
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
   /// keys are told apart by the order of their creation, which must be the same at all members.
-  /// `place`: all but what the constructor is given, with a key that need not be unique. If
+  /// `place`: key (which need not be unique), name, ranks, timeout and backend of the group. If
   /// `orrery run` is gone, this process ends soon (watch_alone()).
   std::shared_ptr<GroupWorker> add_group(GroupPlace place);
   /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
